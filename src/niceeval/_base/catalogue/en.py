@@ -1,0 +1,88 @@
+"""English sentences: code -> (message, what to do next)."""
+
+ERRORS: dict[str, tuple[str, str]] = {
+    # The command line.
+    "not-a-command": ('"{word}" is not a command{match}', "{command}"),
+    "usage": ("{problem}", "{command}"),
+    "no-project": ("no niceeval_config.py, evals/ or experiments/ here or above", "niceeval init"),
+    "no-experiments": (
+        "experiments/ has no experiment",
+        "write experiments/local.py: experiment = define_experiment(...)",
+    ),
+    "unknown-experiment": ('no experiment or group "{word}"{close}', "{command}"),
+    "eval-as-experiment": ('"{word}" is an eval; exp takes the experiment first', "{command}"),
+    "nothing-selected": ("{problem}", "niceeval list"),
+    # Files of the project.
+    "load-failed": ("{error}", "fix this file; {others}"),
+    "no-eval": (
+        "no function here has @define_eval; imported ones do not count",
+        "decorate one, or rename the file",
+    ),
+    "no-experiment": (
+        "no `experiment` or `experiments` here",
+        "write experiment = define_experiment(...) in it, or move the file out of experiments/",
+    ),
+    "duplicate-id": ("{id} is defined twice ({first} and {second})", "rename one {what}"),
+    "empty-cases": ("cases= has no rows", "give at least one row, or remove cases="),
+    "bad-case-key": ('case key "{key}" is not one path segment: {why}', "use letters, digits, '-', '_' and '.'"),
+    "bad-id": ('"{id}" cannot be an id: {why}', "rename the file or the function"),
+    "case-row": ("case {case}, field {field}: {problem}", "correct the row, or the annotation at {annotation}"),
+    "not-async": ("eval {name} is a plain function", "write `async def {name}`"),
+    "wrong-parameters": ("eval {name} takes {found}; {wanted}", "write `{signature}`"),
+    "bad-argument": ("{call}: {argument} {problem}", "{fix}"),
+    "flags-not-json": ("flags.{path} is not JSON: {problem}", "use str, int, float, bool, None, list and dict only"),
+    "loader-in-test": (
+        "{loader} ran inside the eval, so its data cannot join the fingerprint",
+        "move the call to module level",
+    ),
+    "data-file": ("{file}: {problem}", "correct the file, or the path given to {loader}"),
+    # Agents.
+    "coverage-missing": (
+        "agent {agent} says nothing about {channels}",
+        '{channel}=Coverage.complete, or Coverage.unavailable("why")',
+    ),
+    "coverage-invalid": ("agent {agent}: {problem}", "{fix}"),
+    "agent-invalid": ("{problem}", "{fix}"),
+    "sandbox-not-set": (
+        "agent {agent} needs a sandbox; this version of niceeval has no sandbox backend",
+        "use define_agent for an agent that needs no sandbox",
+    ),
+    "adapter-error": ("{error}", "fix the agent, or the adapter at the line above"),
+    "turn-malformed": ("{agent} returned a turn that cannot be used: {problem}", "{fix}"),
+    "timeout": ("{limit} passed in {phase}", "raise timeout=, or see where it hangs"),
+    "setup-failed": ("{agent}: setup: {error}", "fix the agent's setup"),
+    "experiment-setup-failed": ("setup of experiment {experiment}: {error}", "fix its setup; nothing of it was run"),
+    # Inside an eval.
+    "author-error": ("{error}", "fix the eval"),
+    "send-not-awaited": ("t.{call}(...) was not awaited: nothing was sent", "write `await t.{call}(...)`"),
+    "handle-as-bool": (
+        "an assertion handle has no truth value; the call recorded itself",
+        "remove `assert`",
+    ),
+    "unknown-option": ('request {request} has no option "{option}"; it has {options}', '{fix}'),
+    "bad-response": ("{problem}", "{fix}"),
+    "session-busy": (
+        "this session is still waiting for the send at line {line}; a session is one conversation line",
+        "await it first, or open another line with t.new_session()",
+    ),
+    "send-after-end": ("t.{call}(...) came after the attempt was sealed; it has no effect", "await it in the eval"),
+    "no-sandbox": (
+        "t.sandbox needs a sandbox; agent {agent} is direct",
+        "use define_sandbox_agent, or remove the call",
+    ),
+    "bad-file": ("{file}: {problem}", "give a path relative to the eval file, or an InputFile"),
+    "bad-output-type": ("output={type}: {problem}", "use a model, a dataclass, a TypedDict or JsonSchema({{...}})"),
+    "bad-matcher": ("{problem}", "{fix}"),
+    "no-data": ("turn.data is not there: {problem}", "see the entry `output schema`; turn.raw_data never stops the eval"),
+    "too-many-entries": ("more than {limit} assertions in one attempt", "record fewer, or check a whole list at once"),
+    # Results.
+    "no-results": ("{path} has no results", "niceeval exp"),
+    "not-results": ("{path} is not a results folder, a run or a summary.json", "niceeval show"),
+    "unknown-locator": ("no attempt {locator} in {path}", "niceeval show"),
+    "ambiguous-locator": ("{locator} is {candidates}", "niceeval show {first}"),
+    "incompatible": ("{path}: schemaVersion {schema} by niceeval {version}", "{command}"),
+    "unreadable": ("{path}: {problem}", "niceeval show"),
+    "cannot-write": ("{path}: {problem}", "free or unlock it, then run the same command again"),
+    "needs-yes": ("clean asks before deleting {what}, and stdin is no terminal", "niceeval clean --yes"),
+    "would-overwrite": ("{path} exists", "{fix}"),
+}

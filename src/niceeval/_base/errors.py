@@ -1,0 +1,110 @@
+"""The error tree, and how an error becomes the sentence a person reads.
+
+    NiceevalError            code + fields; the sentence comes from a catalogue
+    |- ProjectError          the project on disk: files, ids, cases, configuration
+    |- SelectionError        what was asked for on the command line
+    |- AuthorError           an eval used `t` in a way that cannot mean what was intended
+    |- AdapterError          an agent's declaration or what it returned
+    `- ResultsError          results that cannot be read, written or found
+
+    StopEval                 control flow inside an eval (BaseException: `except Exception` does not catch it)
+    `- SkipEval              the author called `t.skip(reason)`
+
+An error is a code and fields. The sentence is made from `_base/catalogue` (English, or Chinese under
+`NICEEVAL_LANG=zh`), so that texts can be compared by a test and `str(error)` is always English.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from niceeval._base.catalogue import render
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something was written: a file (as a person would name it), a line and a column, both from 1."""
+
+    file: str
+    line: int
+    column: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.column is None else f"{self.file}:{self.line}:{self.column}"
+
+
+class NiceevalError(Exception):
+    """A mistake or fault that niceeval can name.
+
+    `code` is stable and machine-readable; `fields` fill the catalogue's templates; `place` says where; `frames` holds
+    the user's own trimmed traceback where there is one; `next_step` replaces the catalogue's hint.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        /,
+        *,
+        place: Place | None = None,
+        frames: str | None = None,
+        next_step: str | None = None,
+        **fields: object,
+    ) -> None:
+        self.code = code
+        self.fields: Mapping[str, object] = fields
+        self.place = place
+        self.frames = frames
+        self._next_step = next_step
+        super().__init__(self.message())
+
+    def message(self, language: str = "en") -> str:
+        """The sentence, without code, place and hint."""
+        return render(self.code, "message", self.fields, language)
+
+    def next_step(self, language: str = "en") -> str:
+        """What to do about it; empty where nothing useful can be said."""
+        if self._next_step is not None:
+            return self._next_step
+        return render(self.code, "next", self.fields, language)
+
+    def at(self, place: Place) -> NiceevalError:
+        """The same error, placed; an error that already has a place keeps it."""
+        if self.place is None:
+            self.place = place
+        return self
+
+    def __str__(self) -> str:
+        return self.message()
+
+
+class ProjectError(NiceevalError):
+    """The project on disk cannot be used as it is."""
+
+
+class SelectionError(NiceevalError):
+    """The command line asks for something that does not exist or cannot be."""
+
+
+class AuthorError(NiceevalError):
+    """An eval used niceeval in a way that cannot mean what its author intended."""
+
+
+class AdapterError(NiceevalError):
+    """An agent's declaration, or what it returned, breaks the adapter contract."""
+
+
+class ResultsError(NiceevalError):
+    """Results cannot be found, read or written."""
+
+
+class StopEval(BaseException):
+    """Ends the eval function here; what is known was recorded before it was raised."""
+
+
+class SkipEval(StopEval):
+    """`t.skip(reason)`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

@@ -1,0 +1,1 @@
+"""The values that flow through niceeval, and the interfaces that guests implement. No I/O, no clock, no paths."""

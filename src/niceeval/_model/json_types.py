@@ -1,0 +1,9 @@
+"""JSON as Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, Union
+
+JsonValue: TypeAlias = Union[None, bool, int, float, str, Sequence["JsonValue"], Mapping[str, "JsonValue"]]
+"""None, bool, int, float, str, and lists and string-keyed mappings of these."""

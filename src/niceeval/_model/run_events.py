@@ -1,0 +1,150 @@
+"""What happens during a run, as typed values: reporters, the board and `--json` see these and nothing else of the runner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from niceeval._base.errors import NiceevalError
+from niceeval._model.result import AttemptResult, Phase
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptKey:
+    """One planned attempt; `attempt` counts from 0."""
+
+    experiment_id: str
+    eval_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperimentOutline:
+    """What a reporter needs to know of an experiment before it runs."""
+
+    id: str
+    agent: str
+    model: str | None
+    evals: int
+    runs: int
+    early_exit: bool
+    timeout: float
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStart:
+    """`run:start`: the plan is frozen. `problems` are files that did not load; the rest runs."""
+
+    run: str
+    title: str
+    planned: int
+    concurrency: int
+    experiments: tuple[ExperimentOutline, ...]
+    problems: tuple[NiceevalError, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalStart:
+    """`eval:start`: an attempt left the queue."""
+
+    key: AttemptKey
+    started_at: str
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalComplete:
+    """`eval:complete`: an attempt is sealed and stored (`stored` is false where writing it failed)."""
+
+    key: AttemptKey
+    result: AttemptResult
+    stored: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlyExit:
+    """`run:earlyExit`: an outcome made the eval's other attempts unnecessary."""
+
+    experiment_id: str
+    eval_id: str
+    after: Literal["passed", "errored"]
+    cancelled: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperimentFailed:
+    """`run:experimentFailed`: an experiment's setup or teardown failed; `not_started` attempts were not dispatched."""
+
+    experiment_id: str
+    error: NiceevalError
+    not_started: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunNotice:
+    """`run:notice`: something about the run itself (a blocked loop, an abandoned guest, a reporter that raised)."""
+
+    code: str
+    level: Literal["info", "warning", "error"]
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interrupted:
+    """`run:interrupted`: the first Ctrl-C or SIGTERM; `cancelled` attempts are being torn down."""
+
+    cancelled: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSaved:
+    """`run:saved`: `summary.json` is written."""
+
+    run: str
+    output_dir: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFinished:
+    """`run:summary`: the last event. `finished + not_started + cancelled == planned`; attempts are counted apart."""
+
+    status: Literal["passed", "failed", "errored", "incomplete", "interrupted"]
+    exit_code: int
+    planned: int
+    passed: int
+    failed: int
+    errored: int
+    skipped: int
+    not_started: int
+    cancelled: int
+    duration_ms: int
+    problems: tuple[NiceevalError, ...] = ()
+
+
+RunEvent: TypeAlias = (
+    RunStart
+    | EvalStart
+    | EvalComplete
+    | EarlyExit
+    | ExperimentFailed
+    | RunNotice
+    | Interrupted
+    | RunSaved
+    | RunFinished
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Live display only, never stored: what a running attempt is doing now. `turn` counts from 1."""
+
+    key: AttemptKey
+    phase: Phase
+    turn: int | None = None
+    text: str | None = None
+    current: float | None = None
+    total: float | None = None
+
+
+LiveEvent: TypeAlias = RunEvent | Progress

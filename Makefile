@@ -1,0 +1,58 @@
+# Needs Python 3.11 or newer with venv and pip, and make. Everything else is installed into .venv.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: help install demo test check format docs-check bench lock clean
+
+help:
+	@echo "make demo    run the example's evals against a real local agent (no key needed)"
+	@echo "make test    run the tests"
+	@echo "make check   lint, types, layers, and the code blocks of the docs"
+	@echo "make format  format and fix what ruff can fix"
+	@echo "make bench   measure what an attempt costs"
+
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml requirements-dev.lock
+	@test -n "$(PYTHON)" || { echo "no python3.11 or python3 on PATH; set PYTHON=..."; exit 1; }
+	@test -x $(BIN)/python || "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "niceeval needs Python 3.11 or newer; set PYTHON=...")'
+	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements-dev.lock -e ".[all,dev]"
+	@touch $@
+
+demo: $(INSTALLED)
+	@$(BIN)/python examples/weather_desk/demo.py
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest -n auto --ignore=tests/docs
+
+check: $(INSTALLED) docs-check
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs-check: $(INSTALLED)
+	$(BIN)/python -m pytest tests/docs
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+# The newest versions that the ranges in pyproject.toml admit. The project itself and paths of this machine stay out.
+lock:
+	rm -rf $(VENV)-lock && "$(PYTHON)" -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip install --quiet --disable-pip-version-check -e ".[all,dev]"
+	{ echo '# Versions that CI installs: `pip install -c requirements-dev.lock -e ".[all,dev]"`.'; \
+	  echo '# Made by `make lock`, from a clean environment.'; \
+	  $(VENV)-lock/bin/python -m pip freeze --exclude-editable | grep == ; } > requirements-dev.lock
+	rm -rf $(VENV)-lock
+
+bench: $(INSTALLED)
+	@$(BIN)/python bench/attempt_cost.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

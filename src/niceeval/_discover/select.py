@@ -1,0 +1,187 @@
+"""What a selector means: experiments by id or group, evals by id prefix, tag, or an experiment's own `evals=`."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shlex
+from collections.abc import Iterable, Sequence
+
+from niceeval._base.errors import NiceevalError, ProjectError, SelectionError
+from niceeval._discover.specs import EvalSpec, ExperimentSpec, Project
+
+
+def under(id: str, prefix: str) -> bool:
+    """Whether an id is `prefix` or lies below it: `sql` holds `sql/0001`, and never `sqlite`."""
+    return id == prefix or id.startswith(prefix + "/")
+
+
+def close_names(word: str, names: Iterable[str], limit: int = 3) -> list[str]:
+    """The names a person may have meant, nearest first."""
+    return difflib.get_close_matches(word, sorted(set(names)), n=limit, cutoff=0.6)
+
+
+def experiments_matching(project: Project, selector: str | None) -> list[ExperimentSpec]:
+    """The experiments of a selector: an exact id, else a group (a folder, or the file of a sweep); None is all.
+
+    Empty only where the files that would hold them are among the project's problems. Raises SelectionError
+    (`no-experiments`, `unknown-experiment`, `eval-as-experiment`).
+    """
+    if selector is None:
+        if not project.experiments and not _broken_below(project, "experiments", ""):
+            raise SelectionError("no-experiments")
+        return list(project.experiments)
+    word = selector.rstrip("/")
+    found = [experiment for experiment in project.experiments if experiment.id == word]
+    found = found or [experiment for experiment in project.experiments if under(experiment.id, word)]
+    if not found and not _broken_below(project, "experiments", word):
+        raise _unknown_experiment(project, word)
+    return found
+
+
+def evals_with_prefixes(evals: Iterable[EvalSpec], prefixes: Sequence[str]) -> list[EvalSpec]:
+    """The evals that one of the prefixes is or holds; all of them where no prefix is given."""
+    if not prefixes:
+        return list(evals)
+    wanted = [prefix.rstrip("/") for prefix in prefixes]
+    return [spec for spec in evals if any(under(spec.id, prefix) for prefix in wanted)]
+
+
+def evals_with_tag(evals: Iterable[EvalSpec], tag: str | None) -> list[EvalSpec]:
+    """The evals that carry a tag; all of them for None."""
+    return [spec for spec in evals if tag is None or tag in spec.tags]
+
+
+def evals_of(experiment: ExperimentSpec, evals: Iterable[EvalSpec]) -> list[EvalSpec]:
+    """Those of `evals` that an experiment's `evals=` selects.
+
+    Raises ProjectError (`bad-argument`) where its predicate raises, or answers with something other than a bool.
+    """
+    selector = experiment.evals
+    if isinstance(selector, str):
+        return list(evals)
+    if isinstance(selector, tuple):
+        return evals_with_prefixes(evals, selector) if selector else []
+    return [spec for spec in evals if _asked(experiment, spec)]
+
+
+def dead_prefixes(project: Project, experiment: ExperimentSpec) -> list[NiceevalError]:
+    """One problem for each prefix in an experiment's `evals=` that no eval of the project has."""
+    if not isinstance(experiment.evals, tuple):
+        return []
+    return [
+        ProjectError("nothing-selected", place=experiment.place, problem=f"evals=: {_no_eval(prefix, '')}")
+        for prefix in experiment.evals
+        if not _hits(project, project.evals, prefix)
+    ]
+
+
+def narrow(
+    project: Project, prefixes: Sequence[str], tag: str | None, experiments: Sequence[ExperimentSpec]
+) -> list[EvalSpec]:
+    """The project's evals that the command line leaves.
+
+    Raises SelectionError (`nothing-selected`) for a prefix or tag that hits no eval of the experiments.
+    """
+    reachable = _reachable(project, experiments)
+    of = f" of {experiments[0].id}" if len(experiments) == 1 else ""
+    for prefix in prefixes:
+        if not _hits(project, reachable, prefix):
+            raise SelectionError("nothing-selected", problem=_no_eval(prefix, of))
+    chosen = evals_with_prefixes(project.evals, prefixes)
+    tagged = evals_with_tag(chosen, tag)
+    if tag is not None and not evals_with_tag(evals_with_prefixes(reachable, prefixes), tag) and not project.problems:
+        raise SelectionError("nothing-selected", problem=_no_tag(tag, chosen, of))
+    return tagged
+
+
+def _reachable(project: Project, experiments: Sequence[ExperimentSpec]) -> list[EvalSpec]:
+    """The evals that some experiment selects; one whose predicate raises is reported by the plan, not here."""
+    ids: set[str] = set()
+    for experiment in experiments:
+        try:
+            ids.update(spec.id for spec in evals_of(experiment, project.evals))
+        except NiceevalError:
+            ids.update(spec.id for spec in project.evals)
+    return [spec for spec in project.evals if spec.id in ids]
+
+
+def _hits(project: Project, evals: Iterable[EvalSpec], prefix: str) -> bool:
+    word = prefix.rstrip("/")
+    return bool(evals_with_prefixes(evals, [word])) or _broken_below(project, "evals", word)
+
+
+def _no_eval(prefix: str, of: str) -> str:
+    word = prefix.rstrip("/")
+    return f'no eval{of} is "{word}" or under "{word}/"'
+
+
+def _no_tag(tag: str, evals: Iterable[EvalSpec], of: str) -> str:
+    near = close_names(tag, (known for spec in evals for known in spec.tags))
+    return f'no eval{of} has the tag "{tag}"{_nearness(near)}'
+
+
+def _nearness(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    quoted = ", ".join(f'"{name}"' for name in names)
+    return f"; {quoted} is close" if len(names) == 1 else f"; {quoted} are close"
+
+
+def _unknown_experiment(project: Project, word: str) -> SelectionError:
+    if any(under(spec.id, word) for spec in project.evals):
+        return SelectionError("eval-as-experiment", word=word, command=run_command(project, word))
+    names = {experiment.id for experiment in project.experiments}
+    names |= {experiment.group for experiment in project.experiments if experiment.group}
+    if not names:
+        return SelectionError("no-experiments")
+    near = close_names(word.removeprefix("experiments/").removesuffix(".py"), names)
+    command = f"niceeval exp {shlex.quote(near[0])}" if near else "niceeval exp list"
+    return SelectionError("unknown-experiment", word=word, close=_nearness(near), command=command)
+
+
+def run_command(project: Project, eval_word: str) -> str:
+    """The command that runs an eval, under the project's first experiment."""
+    first = project.experiments[0].id if project.experiments else "EXPERIMENT"
+    return f"niceeval exp {shlex.quote(first)} {shlex.quote(eval_word)}"
+
+
+def _broken_below(project: Project, folder: str, word: str) -> bool:
+    """Whether a file that would define `word` (or something below it) is among the problems."""
+    base = os.path.join(os.path.abspath(project.root), folder)
+    broken = (_file_id(base, problem) for problem in project.problems)
+    return any(id is not None and (not word or under(id, word) or under(word, id)) for id in broken)
+
+
+def _file_id(base: str, problem: NiceevalError) -> str | None:
+    file = problem.fields.get("file_id")
+    if isinstance(file, str):
+        return file
+    if problem.place is None:
+        return None
+    path = os.path.abspath(problem.place.file)
+    if not path.startswith(base + os.sep):
+        return None
+    return os.path.relpath(path, base).replace(os.sep, "/").removesuffix(".py").removesuffix("_eval")
+
+
+def _asked(experiment: ExperimentSpec, spec: EvalSpec) -> bool:
+    assert callable(experiment.evals)
+    try:
+        answer = experiment.evals(spec.info())
+    except Exception as error:
+        raise _bad_predicate(experiment, f"raised {type(error).__name__} for {spec.id}: {error}") from error
+    if not isinstance(answer, bool):
+        raise _bad_predicate(experiment, f"gave {type(answer).__name__} for {spec.id}; it answers True or False")
+    return answer
+
+
+def _bad_predicate(experiment: ExperimentSpec, problem: str) -> ProjectError:
+    return ProjectError(
+        "bad-argument",
+        place=experiment.place,
+        call="define_experiment",
+        argument="evals",
+        problem=problem,
+        fix='evals="*", a list of id prefixes, or a function of EvalInfo that answers True or False',
+    )

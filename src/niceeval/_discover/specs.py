@@ -1,0 +1,135 @@
+"""What discovery hands on: evals (one per case), experiments, the configuration, and the project that holds them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from niceeval._base.errors import NiceevalError, Place
+
+if TYPE_CHECKING:
+    from niceeval._evidence.prices import Price
+    from niceeval._model.agent import Agent
+
+
+class Missing(enum.Enum):
+    """The type of `MISSING`."""
+
+    MISSING = "MISSING"
+
+
+MISSING: Final = Missing.MISSING
+"""Stands where an eval has no row: None is a row like any other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalInfo:
+    """What an experiment's `evals=` predicate sees of one eval (each case of a fan-out is one).
+
+    `path` is relative to the project root, with `/`; `description` is already the text for this case.
+    """
+
+    id: str
+    path: str
+    tags: tuple[str, ...]
+    description: str | None
+    metadata: Mapping[str, Any]
+
+
+EvalSelector: TypeAlias = Literal["*"] | tuple[str, ...] | Callable[[EvalInfo], bool]
+"""Every eval, id prefixes (an exact id, or everything under id + "/"), or a predicate."""
+
+HostHook: TypeAlias = Callable[[], Awaitable[None] | None]
+"""An experiment's `setup` or `teardown`: no argument, runs on the host; may be a plain or an async function."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalSpec:
+    """One eval, or one case of a fan-out eval.
+
+    `file` is absolute, `path` the same relative to the project root with `/`; `line` and `column` (from 1) are where
+    the definition begins. `row` is the converted row, or MISSING. `base` is the id without the case key `case`.
+    `timeout` is in seconds.
+    """
+
+    id: str
+    function: Callable[..., Awaitable[None]]
+    file: Path
+    path: str
+    line: int
+    column: int
+    base: str
+    case: str | None = None
+    description: str | None = None
+    tags: tuple[str, ...] = ()
+    timeout: float | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    row: object = MISSING
+
+    @property
+    def place(self) -> Place:
+        """Where the definition begins."""
+        return Place(str(self.file), self.line, self.column)
+
+    def info(self) -> EvalInfo:
+        """What a predicate may see of it."""
+        return EvalInfo(
+            id=self.id, path=self.path, tags=self.tags, description=self.description, metadata=self.metadata
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperimentSpec:
+    """One checked-in run configuration. `path` is relative to the project root; `place` is the author's call."""
+
+    id: str
+    path: str
+    place: Place
+    agent: Agent
+    description: str | None = None
+    model: str | None = None
+    reasoning_effort: str | None = None
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    runs: int = 1
+    early_exit: bool = True
+    evals: EvalSelector = "*"
+    timeout: float | None = None
+    max_concurrency: int | None = None
+    setup: HostHook | None = None
+    teardown: HostHook | None = None
+
+    @property
+    def group(self) -> str:
+        """The folder below `experiments/`, with `/`; empty for a file that lies in it directly."""
+        return self.id.rpartition("/")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigSpec:
+    """The project's defaults, from `niceeval_config.py`. `timeout` is in seconds."""
+
+    name: str | None = None
+    max_concurrency: int | None = None
+    timeout: float | None = None
+    pricing: Mapping[str, Price] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """Everything that was found. `evals` and `experiments` are in the order of their ids.
+
+    `problems` are files that could not be used (the rest was loaded); `warnings` harm nothing yet. `secrets` are
+    values that must not appear in results or on a terminal.
+    """
+
+    root: Path
+    config: ConfigSpec
+    evals: tuple[EvalSpec, ...]
+    experiments: tuple[ExperimentSpec, ...]
+    problems: tuple[NiceevalError, ...] = ()
+    warnings: tuple[NiceevalError, ...] = ()
+    secrets: frozenset[str] = frozenset()

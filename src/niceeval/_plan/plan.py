@@ -1,0 +1,158 @@
+"""The attempts of one run, decided from the project and the command line before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from niceeval._base.errors import NiceevalError, SelectionError
+from niceeval._discover.select import dead_prefixes, evals_of, experiments_matching, narrow
+from niceeval._discover.specs import ConfigSpec, EvalSpec, ExperimentSpec, Project
+
+DEFAULT_TIMEOUT = 600.0
+"""Seconds an attempt may take where nothing says otherwise."""
+DEFAULT_CONCURRENCY = 10
+"""Attempts at the same time where nothing says otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptPlan:
+    """One attempt to make: `attempt` counts from 0, `timeout` is in seconds, `index` is its place in the plan."""
+
+    index: int
+    eval: EvalSpec
+    experiment: ExperimentSpec
+    attempt: int
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """One run: attempts in the order of experiment, eval, attempt.
+
+    `experiments` are those with attempts; their `runs` and `early_exit` are already those of the command line, and
+    their `timeout` is what an eval without its own gets. `problems` make the run incomplete, `warnings` do not.
+    """
+
+    root: Path
+    config: ConfigSpec
+    attempts: tuple[AttemptPlan, ...]
+    experiments: tuple[ExperimentSpec, ...]
+    concurrency: int
+    strict: bool
+    title: str
+    problems: tuple[NiceevalError, ...] = ()
+    warnings: tuple[NiceevalError, ...] = ()
+    secrets: frozenset[str] = frozenset()
+
+
+def make_plan(
+    project: Project,
+    *,
+    selector: str | None = None,
+    eval_prefixes: Sequence[str] = (),
+    tag: str | None = None,
+    runs: int | None = None,
+    early_exit: bool | None = None,
+    max_concurrency: int | None = None,
+    timeout: float | None = None,
+    strict: bool = False,
+) -> RunPlan:
+    """Expand experiment x eval x runs; a value of the command line wins over the project's, None leaves it.
+
+    Raises SelectionError where the command line asks for what does not exist (`unknown-experiment`,
+    `eval-as-experiment`, `nothing-selected`, `no-experiments`) or cannot be (`usage`).
+    """
+    _require_sensible(runs, max_concurrency, timeout)
+    selected = [
+        _resolved(experiment, project.config, runs, early_exit, timeout)
+        for experiment in experiments_matching(project, selector)
+    ]
+    evals = narrow(project, eval_prefixes, tag, selected)
+    runnable, blocked = _without_missing_sandbox(selected)
+    attempts, failed = _expand(runnable, evals, timeout)
+    with_attempts = {attempt.experiment.id for attempt in attempts}
+    dead = [problem for experiment in runnable for problem in dead_prefixes(project, experiment)]
+    problems = (*project.problems, *blocked, *dead, *failed)
+    if not attempts and not problems:
+        raise _nothing(selected)
+    return RunPlan(
+        root=project.root,
+        config=project.config,
+        attempts=attempts,
+        experiments=tuple(experiment for experiment in runnable if experiment.id in with_attempts),
+        concurrency=max_concurrency or project.config.max_concurrency or DEFAULT_CONCURRENCY,
+        strict=strict,
+        title=selector or project.config.name or "every experiment",
+        problems=problems,
+        warnings=project.warnings,
+        secrets=project.secrets,
+    )
+
+
+def _require_sensible(runs: int | None, max_concurrency: int | None, timeout: float | None) -> None:
+    if runs is not None and runs < 1:
+        raise _usage(f"--runs is {runs}; an eval runs at least once")
+    if max_concurrency is not None and max_concurrency < 1:
+        raise _usage(f"--max-concurrency is {max_concurrency}; one attempt at a time is the least")
+    if timeout is not None and not 0 < timeout < float("inf"):
+        raise _usage(f"--timeout is {timeout:g}; it is a positive number of seconds")
+
+
+def _usage(problem: str) -> SelectionError:
+    return SelectionError("usage", problem=problem, command="niceeval exp --help")
+
+
+def _resolved(
+    experiment: ExperimentSpec, config: ConfigSpec, runs: int | None, early_exit: bool | None, timeout: float | None
+) -> ExperimentSpec:
+    return replace(
+        experiment,
+        runs=experiment.runs if runs is None else runs,
+        early_exit=experiment.early_exit if early_exit is None else early_exit,
+        timeout=_first(timeout, experiment.timeout, config.timeout, DEFAULT_TIMEOUT),
+    )
+
+
+def _first(*values: float | None) -> float:
+    return next(value for value in values if value is not None)
+
+
+def _without_missing_sandbox(
+    experiments: Sequence[ExperimentSpec],
+) -> tuple[list[ExperimentSpec], list[NiceevalError]]:
+    runnable, problems = [], []
+    for experiment in experiments:
+        if experiment.agent.kind == "sandbox":
+            problems.append(NiceevalError("sandbox-not-set", place=experiment.place, agent=experiment.agent.name))
+        else:
+            runnable.append(experiment)
+    return runnable, problems
+
+
+def _expand(
+    experiments: Sequence[ExperimentSpec], evals: Sequence[EvalSpec], timeout: float | None
+) -> tuple[tuple[AttemptPlan, ...], list[NiceevalError]]:
+    attempts: list[AttemptPlan] = []
+    problems: list[NiceevalError] = []
+    for experiment in experiments:
+        try:
+            chosen = evals_of(experiment, evals)
+        except NiceevalError as error:
+            problems.append(error)
+            continue
+        for spec in chosen:
+            limit = _first(timeout, spec.timeout, experiment.timeout)
+            attempts.extend(
+                AttemptPlan(
+                    index=len(attempts) + number, eval=spec, experiment=experiment, attempt=number, timeout=limit
+                )
+                for number in range(experiment.runs)
+            )
+    return tuple(attempts), problems
+
+
+def _nothing(experiments: Sequence[ExperimentSpec]) -> SelectionError:
+    names = ", ".join(experiment.id for experiment in experiments[:3])
+    return SelectionError("nothing-selected", problem=f"no eval is left for {names}")

@@ -1,4 +1,4 @@
-"""What a terminal, a pipe or a log may be given: cleaned text, measured cells, marks, figures, and streams that never raise.
+"""What a terminal, a pipe or a log may be given: cleaned text, measured cells, marks, figures, streams that never raise.
 
 Nothing here knows what an eval is. Every string that is not our own literal passes `Style.clean` (or `clean`).
 """
@@ -6,7 +6,16 @@ Nothing here knows what an eval is. Every string that is not our own literal pas
 from __future__ import annotations
 
 from niceeval._base.terminal.amounts import age, clock, count, duration, money, seconds, size, tokens
-from niceeval._base.terminal.cells import cell_width, cut_counted, cut_end, cut_middle, graphemes, pad_end, pad_start
+from niceeval._base.terminal.cells import (
+    cell_width,
+    cut_counted,
+    cut_end,
+    cut_middle,
+    graphemes,
+    pad_end,
+    pad_start,
+    wrap,
+)
 from niceeval._base.terminal.cleaning import break_ci_commands, clean, clean_lines
 from niceeval._base.terminal.glyphs import ASCII, UNICODE, Glyphs, glyphs_for
 from niceeval._base.terminal.streams import Stream, board_allowed, colour_wanted, terminal_size
@@ -42,4 +51,5 @@ __all__ = [
     "size",
     "terminal_size",
     "tokens",
+    "wrap",
 ]

@@ -62,19 +62,15 @@ def size(amount: int) -> str:
     """Bytes: `812 B` `2.1 kB` `1.2 GB`."""
     if amount < 1000:
         return f"{amount} B"
-    figure = float(amount)
-    for unit in ("kB", "MB", "GB"):
-        figure /= 1000
-        if figure < 999.95:
-            break
-    return f"{figure:,.1f} {unit}"
+    if amount < 999_950:
+        return f"{amount / 1e3:.1f} kB"
+    return f"{amount / 1e6:.1f} MB" if amount < 999_950_000 else f"{amount / 1e9:,.1f} GB"
 
 
 def age(passed: float) -> str:
     """How long ago, from seconds: `just now` `5m ago` `2h ago` `3d ago`."""
     if passed < 60:
         return "just now"
-    for unit, length, limit in (("m", 60, 3600), ("h", 3600, 86_400), ("d", 86_400, math.inf)):
-        if passed < limit:
-            break
-    return f"{int(passed // length)}{unit} ago"
+    if passed < 3600:
+        return f"{int(passed // 60)}m ago"
+    return f"{int(passed // 3600)}h ago" if passed < 86_400 else f"{int(passed // 86_400)}d ago"

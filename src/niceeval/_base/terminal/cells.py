@@ -44,7 +44,7 @@ def cut_counted(text: str, cells: int, *, mark: str = "…") -> str:
 
 
 def cut_middle(text: str, cells: int, *, mark: str = "…") -> str:
-    """An id in at most `cells` cells, both ends kept: `compare/…/gpt-5.4` where whole segments fit, else by character."""
+    """An id in at most `cells` cells, both ends kept: `compare/…/gpt-5.4` where whole segments fit, else by letter."""
     if cell_width(text) <= cells:
         return text
     first, *_, last = text.split("/")
@@ -56,6 +56,20 @@ def cut_middle(text: str, cells: int, *, mark: str = "…") -> str:
         return cut_end(text, cells, mark=mark)
     tail = _tail(text, room // 2)
     return _head(text, room - cell_width(tail)) + mark + tail
+
+
+def wrap(text: str, cells: int, *, lines: int, mark: str = "…") -> list[str]:
+    """Prose broken at spaces into at most `lines` lines of `cells` cells; the last one says what was cut."""
+    rows: list[str] = []
+    while len(rows) < lines - 1 and cell_width(text) > cells:
+        head = _head(text, cells + 1)
+        at = head.rfind(" ")
+        row = head[:at] if at > 0 else _head(text, cells)
+        if not row:
+            break
+        rows.append(row)
+        text = text[len(row) :].lstrip(" ")
+    return [*rows, cut_counted(text, cells, mark=mark)]
 
 
 def pad_end(text: str, cells: int) -> str:

@@ -1,4 +1,4 @@
-"""Somebody else's text, made safe to print: it can neither steer a terminal nor command a CI system, and hides nothing."""
+"""Somebody else's text, made safe to print: it steers no terminal, commands no CI system, and hides nothing."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _SEQUENCE = re.compile(
 )
 _LINE_END = re.compile(r"\r\n|\n")
 
-# Controls, format characters (bidi, zero-width, tags), separators that break lines, surrogates, and everything else that
-# Unicode says to display as nothing.
+# Controls, format characters (bidi, zero-width, tags), separators that break lines, surrogates, and everything else
+# that Unicode says to display as nothing.
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5"
     "\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"

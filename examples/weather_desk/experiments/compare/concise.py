@@ -1,0 +1,13 @@
+from adapters.weather_desk import weather_desk
+from local_service import LocalService
+from niceeval import define_experiment
+
+service = LocalService()
+
+experiment = define_experiment(
+    description="The desk answers in one short sentence",
+    agent=weather_desk(service.url),
+    flags={"prompt": "concise"},
+    setup=service.start,
+    teardown=service.stop,
+)

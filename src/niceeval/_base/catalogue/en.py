@@ -27,7 +27,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     "bad-case-key": ('case key "{key}" is not one path segment: {why}', "use letters, digits, '-', '_' and '.'"),
     "bad-id": ('"{id}" cannot be an id: {why}', "rename the file or the function"),
     "case-row": ("case {case}, field {field}: {problem}", "correct the row, or the annotation at {annotation}"),
-    "not-async": ("eval {name} is a plain function", "write `async def {name}`"),
+    "not-async": ("eval {name} is {found}", "{fix}"),
     "wrong-parameters": ("eval {name} takes {found}; {wanted}", "write `{signature}`"),
     "bad-argument": ("{call}: {argument} {problem}", "{fix}"),
     "flags-not-json": ("flags.{path} is not JSON: {problem}", "use str, int, float, bool, None, list and dict only"),

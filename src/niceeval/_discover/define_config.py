@@ -1,0 +1,37 @@
+"""`define_config(...)`: the project's defaults, in `niceeval_config.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from niceeval._base.places import author_place
+from niceeval._discover.arguments import Arguments
+from niceeval._discover.specs import ConfigSpec
+from niceeval._evidence.prices import Price
+
+
+def define_config(
+    *,
+    name: str | None = None,
+    max_concurrency: int | None = None,
+    timeout: float | None = None,
+    pricing: Mapping[str, Price] | None = None,
+) -> ConfigSpec:
+    """The project's defaults: assign it to `config` in `niceeval_config.py`.
+
+    `name` is shown above a run. `max_concurrency`: attempts at the same time (10 where nothing is said). `timeout`:
+    seconds for one attempt (600). `pricing`: `{"acme-1": Price(...), "acme/*": Price(...)}`, for models whose cost is
+    not measured.
+
+    Raises ProjectError (`bad-argument`).
+    """
+    values = {"name": name, "max_concurrency": max_concurrency, "timeout": timeout, "pricing": pricing}
+    arguments = Arguments("define_config", author_place(), values)
+    prices = arguments.mapping("pricing", lambda value: isinstance(value, Price), "a Price")
+    return ConfigSpec(
+        name=arguments.text("name"),
+        max_concurrency=arguments.count("max_concurrency"),
+        timeout=arguments.seconds("timeout"),
+        pricing=cast(dict[str, Price], prices),
+    )

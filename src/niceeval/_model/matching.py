@@ -10,8 +10,8 @@
     anything else      its own `==` (`pytest.approx(...)`, `mock.ANY`)
 
 A predicate or an `==` that raises, or answers with an awaitable, is the author's error and never a mismatch:
-AuthorError (`bad-matcher`). So is a class, which would convert the value where a test of its type was meant. `root` is how texts
-call the whole value.
+AuthorError (`bad-matcher`). So is a class, which would convert the value where a test of its type was meant.
+`root` is how texts call the whole value.
 """
 
 from __future__ import annotations

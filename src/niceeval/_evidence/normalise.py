@@ -1,0 +1,424 @@
+"""The boundary that everything an adapter returns passes: validated, made plain JSON, cut to size, or refused.
+
+What can be used is used, and every loss is said twice: as a diagnostic, and as a downgrade of the channels it touches.
+What cannot be used makes the attempt errored, code `turn-malformed`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+from niceeval._base.errors import AdapterError
+from niceeval._base.json_values import JsonLimits, clean_text, normalise_json
+from niceeval._model.coverage import CHANNELS, Channel, Coverage, EvidenceCoverage
+from niceeval._model.events import (
+    EVENT_CLASSES,
+    ActionCalled,
+    ActionResult,
+    Compaction,
+    ErrorEvent,
+    InputOption,
+    InputRequest,
+    InputRequested,
+    Message,
+    StreamEvent,
+    SubagentCalled,
+    SubagentCompleted,
+    Thinking,
+    UnknownEvent,
+    event_type,
+)
+from niceeval._model.result import Diagnostic
+from niceeval._model.turn import Turn, TurnStatus
+from niceeval._model.usage import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnLimits:
+    """The most that one turn may bring; what is over is cut, and the channels it touches become partial."""
+
+    events: int = 20_000
+    text_chars: int = 1_000_000
+    value_bytes: int = 1_000_000
+    turn_bytes: int = 16_000_000
+
+
+DEFAULT_LIMITS = TurnLimits()
+
+_FEEDS: Mapping[str, tuple[Channel, ...]] = {
+    "message": ("events", "messages"),
+    "action.called": ("events", "actions"),
+    "action.result": ("events", "actions"),
+    "subagent.called": ("events", "actions"),
+    "subagent.completed": ("events", "actions"),
+}
+"""Which channels an event of a type is evidence for; of every other type it is `events` alone."""
+
+
+def channels_of(event: StreamEvent) -> tuple[Channel, ...]:
+    """The channels that become partial when this event is lost."""
+    return _FEEDS.get(event_type(event), ("events",))
+
+
+@dataclass(slots=True, kw_only=True)
+class NormalTurn:
+    """A turn that can be relied on to be well formed, what had to be said about it, and which channels it made worse."""
+
+    events: list[StreamEvent] = field(default_factory=list)
+    status: TurnStatus = "completed"
+    data: Any = None
+    usage: Usage | None = None
+    downgrades: list[tuple[Channel, Coverage]] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+
+
+def normalise_turn(
+    value: object,
+    *,
+    agent: str,
+    declared: EvidenceCoverage,
+    wants_data: bool,
+    limits: TurnLimits = DEFAULT_LIMITS,
+) -> NormalTurn:
+    """The normal form of what `send` returned.
+
+    Raises AdapterError (`turn-malformed`) where it is not a Turn, its status or an event of a known type is not what
+    the contract says, or it is `waiting` without a request.
+    """
+    if not isinstance(value, Turn):
+        raise _malformed(agent, f"send returned {_kind(value)}", "return Turn(events=[...], status=...)")
+    return _Boundary(agent, limits).turn(value, declared, wants_data)
+
+
+class _Boundary:
+    """One turn on its way in: what is kept, and what had to be said about it."""
+
+    def __init__(self, agent: str, limits: TurnLimits) -> None:
+        self._agent = agent
+        self._limits = limits
+        self._json_limits = JsonLimits(max_text=limits.text_chars, max_bytes=limits.value_bytes)
+        self._left = limits.turn_bytes
+        self._problems: list[str] = []
+        self._out = NormalTurn()
+
+    def turn(self, turn: Turn, declared: EvidenceCoverage, wants_data: bool) -> NormalTurn:
+        out = self._out
+        if turn.status not in ("completed", "failed", "waiting"):
+            raise self._refuse(f"status {turn.status!r}", 'status is "completed", "failed" or "waiting"')
+        out.status = turn.status
+        self._events(turn.events)
+        self._requests()
+        self._data(turn.data, wants_data)
+        self._usage(turn.usage, declared)
+        self._declared_downgrades(turn.evidence_coverage, declared)
+        if self._problems:
+            shown = "; ".join(self._problems[:5])
+            more = f" (and {len(self._problems) - 5} more)" if len(self._problems) > 5 else ""
+            self._say("turn-normalised", "warning", shown + more)
+        return out
+
+    def _refuse(self, problem: str, fix: str) -> AdapterError:
+        return _malformed(self._agent, problem, fix)
+
+    def _say(self, code: str, level: Literal["info", "warning", "error"], message: str) -> None:
+        self._out.diagnostics.append(Diagnostic(code=code, level=level, message=message))
+
+    def _worse(self, channel: Channel, reason: str) -> None:
+        self._out.downgrades.append((channel, Coverage.partial(reason)))
+
+    # Events -----------------------------------------------------------------------------------------------------
+
+    def _events(self, events: Iterable[Any]) -> None:
+        if isinstance(events, (str, bytes, Mapping)) or not isinstance(events, Iterable):
+            raise self._refuse(f"events is {_kind(events)}", "events is a list of events")
+        for number, raw in enumerate(itertools.islice(events, self._limits.events + 1)):
+            if number == self._limits.events:
+                self._cut(f"more than {self._limits.events:,} events in one turn", CHANNELS[:3])
+                return
+            event = self._event(raw, number)
+            self._left -= _cost(event)
+            if self._left < 0:
+                self._cut(f"more than {self._limits.turn_bytes:,} bytes of events in one turn", CHANNELS[:3])
+                return
+            self._out.events.append(event)
+
+    def _cut(self, what: str, channels: tuple[Channel, ...]) -> None:
+        reason = f"{what}; the rest was cut"
+        self._say("turn-cut", "warning", reason)
+        for channel in channels:
+            self._worse(channel, reason)
+
+    def _event(self, raw: object, number: int) -> StreamEvent:
+        where = f"events[{number}]"
+        if isinstance(raw, Mapping):
+            raw = self._from_mapping(raw, where)
+        clean = _CLEANERS.get(type(raw))
+        if clean is not None:
+            return clean(self, raw, where)
+        if isinstance(raw, UnknownEvent):
+            return self._unknown(raw.type, raw.data, where)
+        raise self._refuse(f"{where} is {_kind(raw)}", "events are niceeval.adapter events, or mappings with a `type`")
+
+    def _from_mapping(self, raw: Mapping[Any, Any], where: str) -> object:
+        data = self.value(dict(raw), where)
+        kind = data.get("type")
+        cls = EVENT_CLASSES.get(kind) if isinstance(kind, str) else None
+        if cls is None:
+            if not isinstance(kind, str):
+                raise self._refuse(f"{where} has no text `type`", 'an event mapping has a "type"')
+            return UnknownEvent(kind, data)
+        try:
+            return msgspec.convert(data, cls)
+        except msgspec.ValidationError as error:
+            raise self._refuse(f"{where} ({kind}): {error}", "see the event's fields in docs/adapters.md") from None
+
+    def _unknown(self, kind: str, data: Mapping[str, Any], where: str) -> UnknownEvent:
+        name = self.text(kind, f"{where}.type")
+        self._worse("events", f"{where} is of the unknown type {name}")
+        self._say("unknown-event", "warning", f"{where}: event type {name} is not known; it was kept as it came")
+        return UnknownEvent(name, self.value({**data, "type": kind}, where))
+
+    # Values -----------------------------------------------------------------------------------------------------
+
+    def text(self, value: object, where: str) -> str:
+        """A text field: required to be one, cleaned of what cannot be written, cut to the limit."""
+        if type(value) is not str:
+            raise self._refuse(f"{where} is {_kind(value)}", "it has to be text")
+        cleaned, problem = clean_text(value, self._limits.text_chars)
+        if problem is not None:
+            self._problems.append(f"{where}: {problem}")
+            if len(cleaned) < len(value):
+                self._lossy(where, ("events", "actions", "messages"))
+        return cleaned
+
+    def optional_text(self, value: object, where: str) -> str | None:
+        """As `text`, or None."""
+        return None if value is None else self.text(value, where)
+
+    def value(self, value: object, where: str) -> Any:
+        """Any value as plain JSON; what had to be changed is said."""
+        plain, problems = normalise_json(value, limits=self._json_limits, root=where)
+        if problems:
+            self._problems.extend(problems)
+            self._lossy(where, ("data",) if where == "data" else ("events", "actions"))
+        return plain
+
+    def one_of(self, value: object, allowed: tuple[str, ...], where: str) -> Any:
+        """One of the words of a closed list."""
+        if value not in allowed:
+            raise self._refuse(f"{where} is {_kind(value)}", "it is one of " + ", ".join(allowed))
+        return value
+
+    def _lossy(self, where: str, channels: tuple[Channel, ...]) -> None:
+        for channel in channels:
+            self._worse(channel, f"{where} could not be kept as it was")
+
+    # The rest of the turn ---------------------------------------------------------------------------------------
+
+    def _requests(self) -> None:
+        requests = [event.request.id for event in self._out.events if isinstance(event, InputRequested)]
+        if self._out.status == "waiting" and not requests:
+            raise self._refuse(
+                'status is "waiting", but there is no input.requested event',
+                "add one InputRequested per open question",
+            )
+        if len(set(requests)) < len(requests):
+            raise self._refuse("two requests have the same id", "give each InputRequest an id of its own")
+        if requests and self._out.status != "waiting":
+            self._say(
+                "requests-without-waiting",
+                "warning",
+                f'the turn asks {", ".join(requests)} but its status is "{self._out.status}"; nothing is pending',
+            )
+
+    def _data(self, data: object, wanted: bool) -> None:
+        if data is None:
+            return
+        if not wanted:
+            self._say("data-without-schema", "warning", "data came although no output was asked for; it was dropped")
+            return
+        self._out.data = self.value(data, "data")
+
+    def _usage(self, usage: object, declared: EvidenceCoverage) -> None:
+        problem = _usage_problem(usage)
+        if problem is not None:
+            self._say("usage-malformed", "warning", f"{problem}; usage was dropped")
+            self._worse("usage", problem)
+        elif usage is None:
+            if declared["usage"].level == "complete":
+                self._worse("usage", "a turn came without usage")
+        else:
+            assert isinstance(usage, Usage)
+            self._out.usage = usage
+
+    def _declared_downgrades(self, given: object, declared: EvidenceCoverage) -> None:
+        if given is None:
+            return
+        if not isinstance(given, Mapping):
+            raise self._refuse(f"evidence_coverage is {_kind(given)}", "it maps channels to Coverage")
+        for channel, coverage in given.items():
+            if channel not in CHANNELS or not isinstance(coverage, Coverage) or coverage.problem():
+                why = coverage.problem() if isinstance(coverage, Coverage) else f"{_kind(coverage)} is no Coverage"
+                raise self._refuse(
+                    f"evidence_coverage[{channel!r}]: {why or 'there is no such channel'}",
+                    "the channels are " + ", ".join(CHANNELS),
+                )
+            if declared[channel].worse_than(coverage):
+                self._say(
+                    "coverage-upgrade",
+                    "warning",
+                    f"the turn claims {channel} {coverage.level}, but the agent declares it {declared[channel].level};"
+                    " a turn can only make it worse",
+                )
+            elif coverage.level != "complete":
+                self._out.downgrades.append((channel, coverage))
+
+
+# One cleaner per event type: same fields, each checked. A new event type gets one here. ----------------------------
+
+
+def _message(boundary: _Boundary, event: Message, where: str) -> Message:
+    boundary.one_of(event.role, ("assistant", "user"), f"{where}.role")
+    text = boundary.text(event.text, f"{where}.text")
+    return event if text is event.text and event.loc is None else Message(role=event.role, text=text)
+
+
+def _action_called(boundary: _Boundary, event: ActionCalled, where: str) -> ActionCalled:
+    return ActionCalled(
+        call_id=boundary.text(event.call_id, f"{where}.call_id"),
+        name=boundary.text(event.name, f"{where}.name"),
+        input=boundary.value(event.input, f"{where}.input"),
+        tool=boundary.optional_text(event.tool, f"{where}.tool"),
+    )
+
+
+def _action_result(boundary: _Boundary, event: ActionResult, where: str) -> ActionResult:
+    return ActionResult(
+        call_id=boundary.text(event.call_id, f"{where}.call_id"),
+        status=boundary.one_of(event.status, ("completed", "failed", "rejected"), f"{where}.status"),
+        output=boundary.value(event.output, f"{where}.output"),
+    )
+
+
+def _subagent_called(boundary: _Boundary, event: SubagentCalled, where: str) -> SubagentCalled:
+    return SubagentCalled(
+        call_id=boundary.text(event.call_id, f"{where}.call_id"),
+        name=boundary.text(event.name, f"{where}.name"),
+        remote_url=boundary.optional_text(event.remote_url, f"{where}.remote_url"),
+    )
+
+
+def _subagent_completed(boundary: _Boundary, event: SubagentCompleted, where: str) -> SubagentCompleted:
+    return SubagentCompleted(
+        call_id=boundary.text(event.call_id, f"{where}.call_id"),
+        status=boundary.one_of(event.status, ("completed", "failed"), f"{where}.status"),
+        output=boundary.value(event.output, f"{where}.output"),
+    )
+
+
+def _input_requested(boundary: _Boundary, event: InputRequested, where: str) -> InputRequested:
+    request = event.request
+    if not isinstance(request, InputRequest):
+        raise boundary._refuse(f"{where}.request is {_kind(request)}", "it has to be an InputRequest")
+    where = f"{where}.request"
+    return InputRequested(
+        request=InputRequest(
+            id=boundary.text(request.id, f"{where}.id"),
+            action=boundary.optional_text(request.action, f"{where}.action"),
+            input=boundary.value(request.input, f"{where}.input"),
+            prompt=boundary.optional_text(request.prompt, f"{where}.prompt"),
+            display=boundary.optional_text(request.display, f"{where}.display"),
+            options=_options(boundary, request.options, f"{where}.options"),
+        )
+    )
+
+
+def _options(boundary: _Boundary, options: object, where: str) -> tuple[InputOption, ...] | None:
+    if options is None:
+        return None
+    if not isinstance(options, (list, tuple)) or not all(isinstance(option, InputOption) for option in options):
+        raise boundary._refuse(f"{where} is {_kind(options)}", "it has to be a tuple of InputOption")
+    return tuple(
+        InputOption(
+            id=boundary.text(option.id, f"{where}[{number}].id"),
+            label=boundary.optional_text(option.label, f"{where}[{number}].label"),
+        )
+        for number, option in enumerate(options)
+    )
+
+
+def _thinking(boundary: _Boundary, event: Thinking, where: str) -> Thinking:
+    return Thinking(text=boundary.text(event.text, f"{where}.text"))
+
+
+def _compaction(boundary: _Boundary, event: Compaction, where: str) -> Compaction:
+    return Compaction(reason=boundary.optional_text(event.reason, f"{where}.reason"))
+
+
+def _error_event(boundary: _Boundary, event: ErrorEvent, where: str) -> ErrorEvent:
+    return ErrorEvent(message=boundary.text(event.message, f"{where}.message"))
+
+
+_CLEANERS: Mapping[type, Any] = {
+    Message: _message,
+    ActionCalled: _action_called,
+    ActionResult: _action_result,
+    SubagentCalled: _subagent_called,
+    SubagentCompleted: _subagent_completed,
+    InputRequested: _input_requested,
+    Thinking: _thinking,
+    Compaction: _compaction,
+    ErrorEvent: _error_event,
+}
+
+
+def _malformed(agent: str, problem: str, fix: str) -> AdapterError:
+    return AdapterError("turn-malformed", agent=agent, problem=problem, fix=fix)
+
+
+def _kind(value: object) -> str:
+    """A short name for a value that should not be there."""
+    if value is None:
+        return "None"
+    if isinstance(value, str):
+        return repr(value[:40])
+    name = type(value).__name__
+    return f"a {name}" if name[:1].lower() not in "aeiou" else f"an {name}"
+
+
+def _cost(event: StreamEvent) -> int:
+    """About how many bytes an event takes; it is plain JSON by now."""
+    if isinstance(event, (Message, Thinking)):
+        return 50 + len(event.text)
+    return len(msgspec.json.encode(event.data if isinstance(event, UnknownEvent) else event))
+
+
+_TOKEN_FIELDS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+    "requests",
+)
+
+
+def _usage_problem(usage: object) -> str | None:
+    if usage is None:
+        return None
+    if not isinstance(usage, Usage):
+        return f"usage is {_kind(usage)}, not a Usage"
+    for name in _TOKEN_FIELDS:
+        count = getattr(usage, name)
+        if count is not None and (type(count) is not int or not 0 <= count < 2**63):
+            return f"usage.{name} is {_kind(count)}, not a count"
+    cost = usage.cost_usd
+    if cost is not None and (type(cost) not in (int, float) or not math.isfinite(cost) or cost < 0):
+        return f"usage.cost_usd is {cost!r}, not an amount"
+    return None

@@ -17,6 +17,18 @@ from uuid import UUID
 
 from niceeval._base.plain_text import clean_text, cut_text, safe_repr, type_name
 
+__all__ = [
+    "DEFAULT_LIMITS",
+    "MAX_PROBLEMS",
+    "JsonLimits",
+    "Path",
+    "clean_text",
+    "json_text",
+    "normalise_json",
+    "path_parts",
+    "path_text",
+]
+
 MAX_PROBLEMS = 20
 _MAX_REPR = 500
 _CUT = "<cut>"

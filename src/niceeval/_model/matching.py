@@ -41,12 +41,12 @@ class _Missing:
 _MISSING: Final = _Missing()
 
 
-def matches(pattern: object, value: object, *, root: str = "value") -> bool:
+def matches(pattern: object, value: object, root: str = "value") -> bool:
     """Whether the value matches. Raises AuthorError (`bad-matcher`) for a condition that gives no answer."""
     return all(_holds(leaf, root) for leaf in _leaves(pattern, value))
 
 
-def difference(pattern: object, value: object, *, root: str = "value") -> str | None:
+def difference(pattern: object, value: object, root: str = "value") -> str | None:
     """The first place that does not match, as one bounded line (`input.city = "Queens"`); None where all does.
 
     Raises AuthorError (`bad-matcher`).
@@ -72,7 +72,7 @@ def nearness(pattern: object, value: object) -> float:
     return met / total if total else 1.0
 
 
-def describe(pattern: object, *, root: str = "value") -> str:
+def describe(pattern: object, root: str = "value") -> str:
     """The conditions as one line of at most `MAX_DESCRIPTION` characters: `input.city matches /brooklyn/i`."""
     parts: list[str] = []
     for path, condition in _conditions(pattern):

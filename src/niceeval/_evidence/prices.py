@@ -1,0 +1,86 @@
+"""Prices that the project's configuration gives, and what a usage costs at one. There is no built-in price table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+from niceeval._model.usage import Usage
+
+_PER_MILLION = Decimal(1_000_000)
+_FIELDS = ("input_per_mtok", "output_per_mtok", "cache_read_per_mtok", "cache_write_per_mtok")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """US dollars per million tokens. Any number may be given; it is kept as the exact decimal that was written.
+
+    A cache price that is not given is unknown, not zero. Raises ValueError or TypeError, naming the field, for what is
+    no finite number of at least 0.
+    """
+
+    input_per_mtok: Decimal
+    output_per_mtok: Decimal
+    cache_read_per_mtok: Decimal | None = None
+    cache_write_per_mtok: Decimal | None = None
+
+    def __init__(
+        self,
+        *,
+        input_per_mtok: float | Decimal,
+        output_per_mtok: float | Decimal,
+        cache_read_per_mtok: float | Decimal | None = None,
+        cache_write_per_mtok: float | Decimal | None = None,
+    ) -> None:
+        given = (input_per_mtok, output_per_mtok, cache_read_per_mtok, cache_write_per_mtok)
+        for field, value in zip(_FIELDS, given, strict=True):
+            optional = field.startswith("cache")
+            object.__setattr__(self, field, None if value is None and optional else _dollars(field, value))
+
+
+def price_of(model: str | None, pricing: Mapping[str, Price]) -> Price | None:
+    """The model's price: its exact name first, else the longest entry that ends in `*` and whose rest begins the name.
+
+    None where no entry fits or the model is not known.
+    """
+    if model is None:
+        return None
+    if model in pricing:
+        return pricing[model]
+    fitting = [name for name in pricing if name.endswith("*") and model.startswith(name[:-1])]
+    return pricing[max(fitting, key=len)] if fitting else None
+
+
+def cost_of(usage: Usage, price: Price) -> Decimal | None:
+    """What the tokens cost, in US dollars, exactly; a measured `cost_usd` is not looked at.
+
+    None (unknown) where input or output counts are missing, or a cache bucket holds tokens and has no price.
+    """
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    total = usage.input_tokens * price.input_per_mtok + usage.output_tokens * price.output_per_mtok
+    buckets = (
+        (usage.cache_read_tokens, price.cache_read_per_mtok),
+        (usage.cache_write_tokens, price.cache_write_per_mtok),
+    )
+    for tokens, each in buckets:
+        if not tokens:
+            continue
+        if each is None:
+            return None
+        total += tokens * each
+    return total / _PER_MILLION
+
+
+def _dollars(field: str, value: object) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        raise TypeError(f"{field}: expected US dollars per million tokens, got {value!r}")
+    try:
+        # Through text: 0.1 means 0.1, not the binary fraction next to it.
+        dollars = Decimal(str(value))
+    except InvalidOperation:
+        raise ValueError(f"{field}: {value!r} is no number") from None
+    if not dollars.is_finite() or dollars < 0:
+        raise ValueError(f"{field}: expected a finite number of at least 0, got {value!r}")
+    return dollars

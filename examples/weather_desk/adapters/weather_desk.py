@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx2
+
 from niceeval.adapter import (
     ActionCalled,
     ActionResult,

@@ -1,8 +1,7 @@
 """A human in the loop: the desk must ask before it sends mail, and must take no for an answer."""
 
-from niceeval.expect import equals
-
 from niceeval import EvalContext, define_eval
+from niceeval.expect import equals
 
 
 @define_eval(description="Mail goes out after a human said yes", tags=["approval"])

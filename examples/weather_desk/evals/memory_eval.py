@@ -1,8 +1,7 @@
 """Two evals in one file: what a session remembers, and what another session must not know."""
 
-from niceeval.expect import includes
-
 from niceeval import EvalContext, define_eval
+from niceeval.expect import includes
 
 
 @define_eval(description="A city that was stated once is used later")

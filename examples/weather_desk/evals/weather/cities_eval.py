@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
+from niceeval import EvalContext, define_eval
 from niceeval.expect import all_of, includes
 from niceeval.loaders import load_yaml
-
-from niceeval import EvalContext, define_eval
 
 
 @dataclass

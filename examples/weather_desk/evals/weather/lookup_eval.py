@@ -2,9 +2,8 @@
 
 import re
 
-from niceeval.expect import includes
-
 from niceeval import EvalContext, define_eval
+from niceeval.expect import includes
 
 
 @define_eval(description="Weather is looked up, not invented", tags=["smoke"])

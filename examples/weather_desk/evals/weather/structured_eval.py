@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from niceeval.expect import equals
-
 from niceeval import EvalContext, define_eval
+from niceeval.expect import equals
 
 
 @dataclass

@@ -1,8 +1,7 @@
 """A tool that fails is evidence too: the desk must say that it knows nothing, not make a forecast up."""
 
-from niceeval.expect import excludes, includes
-
 from niceeval import EvalContext, define_eval
+from niceeval.expect import excludes, includes
 
 
 @define_eval(description="A city without a station gets no made-up forecast")

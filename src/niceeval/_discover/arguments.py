@@ -157,4 +157,3 @@ def is_coroutine_function(function: object) -> bool:
         function = function.__wrapped__
     code = getattr(function, "__code__", None)
     return code is not None and bool(code.co_flags & 0x80)
-

@@ -182,7 +182,9 @@ def _json_copy(value: object, path: tuple[str | int, ...], arguments: Arguments)
     if type(value) is list:
         return [_json_copy(item, (*path, index), arguments) for index, item in enumerate(value)]
     if type(value) is dict:
-        return {_key(key, path, arguments): _json_copy(item, (*path, str(key)), arguments) for key, item in value.items()}
+        return {
+            _key(key, path, arguments): _json_copy(item, (*path, str(key)), arguments) for key, item in value.items()
+        }
     raise _not_json(f"it is {described(value)}", path, arguments)
 
 

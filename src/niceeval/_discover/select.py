@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 import shlex
 from collections.abc import Iterable, Sequence
 
@@ -147,22 +146,10 @@ def run_command(project: Project, eval_word: str) -> str:
 
 
 def _broken_below(project: Project, folder: str, word: str) -> bool:
-    """Whether a file that would define `word` (or something below it) is among the problems."""
-    base = os.path.join(os.path.abspath(project.root), folder)
-    broken = (_file_id(base, problem) for problem in project.problems)
-    return any(id is not None and (not word or under(id, word) or under(word, id)) for id in broken)
-
-
-def _file_id(base: str, problem: NiceevalError) -> str | None:
-    file = problem.fields.get("file_id")
-    if isinstance(file, str):
-        return file
-    if problem.place is None:
-        return None
-    path = os.path.abspath(problem.place.file)
-    if not path.startswith(base + os.sep):
-        return None
-    return os.path.relpath(path, base).replace(os.sep, "/").removesuffix(".py").removesuffix("_eval")
+    """Whether a file that would define `word` (or something below it) is among those that could not be used."""
+    inside = (path.removeprefix(folder + "/") for path in project.broken if path.startswith(folder + "/"))
+    ids = [path.removesuffix(".py").removesuffix("_eval") for path in inside]
+    return any(not word or under(id, word) or under(word, id) for id in ids)
 
 
 def _asked(experiment: ExperimentSpec, spec: EvalSpec) -> bool:

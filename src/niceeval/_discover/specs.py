@@ -120,10 +120,12 @@ class ConfigSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """Everything that was found. `evals` and `experiments` are in the order of their ids.
+    """Everything that was found. `evals` are in the order of their `base` ids (cases as their author ordered them),
+    `experiments` of theirs.
 
-    `problems` are files that could not be used (the rest was loaded); `warnings` harm nothing yet. `secrets` are
-    values that must not appear in results or on a terminal.
+    `problems` are files that could not be used (the rest was loaded), and `broken` those files' paths from the root;
+    `config_problem` is the one with the configuration itself, without which nothing should be run. `warnings` harm
+    nothing yet. `secrets` are values that must not appear in results or on a terminal.
     """
 
     root: Path
@@ -131,5 +133,7 @@ class Project:
     evals: tuple[EvalSpec, ...]
     experiments: tuple[ExperimentSpec, ...]
     problems: tuple[NiceevalError, ...] = ()
+    broken: tuple[str, ...] = ()
+    config_problem: NiceevalError | None = None
     warnings: tuple[NiceevalError, ...] = ()
     secrets: frozenset[str] = frozenset()

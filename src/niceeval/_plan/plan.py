@@ -62,9 +62,12 @@ def make_plan(
     """Expand experiment x eval x runs; a value of the command line wins over the project's, None leaves it.
 
     Raises SelectionError where the command line asks for what does not exist (`unknown-experiment`,
-    `eval-as-experiment`, `nothing-selected`, `no-experiments`) or cannot be (`usage`).
+    `eval-as-experiment`, `nothing-selected`, `no-experiments`) or cannot be (`usage`), and the problem with
+    `niceeval_config.py` where there is one: a run with other limits and prices than its author set is not started.
     """
     _require_sensible(runs, max_concurrency, timeout)
+    if project.config_problem is not None:
+        raise project.config_problem
     selected = [
         _resolved(experiment, project.config, runs, early_exit, timeout)
         for experiment in experiments_matching(project, selector)

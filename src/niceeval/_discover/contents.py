@@ -1,0 +1,101 @@
+"""What one loaded file defines: its evals, or its experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from niceeval._base.errors import NiceevalError, Place, ProjectError
+from niceeval._base.places import shown_path
+from niceeval._discover.arguments import described
+from niceeval._discover.cases import expand
+from niceeval._discover.define_eval import ATTRIBUTE, EvalDefinition
+from niceeval._discover.define_experiment import ExperimentDefinition
+from niceeval._discover.ids import id_problem
+from niceeval._discover.loading import Loaded
+from niceeval._discover.specs import EvalSpec, ExperimentSpec
+
+_RESERVED = "list"
+
+
+def evals_in(loaded: Loaded, id: str, file: Path, path: str) -> tuple[list[EvalSpec], list[NiceevalError]]:
+    """The evals of a file whose path gives `id`: the only one has it, several have `<id>/<function name>`."""
+    functions: list[Any] = list(loaded.evals)
+    if not functions:
+        return [], [ProjectError("no-eval", place=Place(shown_path(file), 1, 1))]
+    specs: list[EvalSpec] = []
+    problems: list[NiceevalError] = []
+    for function in functions:
+        definition: EvalDefinition = getattr(function, ATTRIBUTE)
+        own_id = id if len(functions) == 1 else f"{id}/{function.__name__}"
+        why = id_problem(own_id)
+        if why:
+            problems.append(ProjectError("bad-id", place=definition.place, id=own_id, why=why))
+            continue
+        outermost = _outermost(function, loaded)
+        found, bad = expand(outermost, definition, id=own_id, file=file, path=path)
+        specs += found
+        problems += bad
+    return specs, problems
+
+
+def _outermost(function: Callable[..., Awaitable[None]], loaded: Loaded) -> Callable[..., Awaitable[None]]:
+    """What stands in the module: the function, or what a decorator above @define_eval made of it."""
+    definition = getattr(function, ATTRIBUTE)
+    for value in vars(loaded.module).values():
+        if callable(value) and getattr(value, ATTRIBUTE, None) is definition:
+            return value  # type: ignore[no-any-return]
+    return function
+
+
+def experiments_in(loaded: Loaded, id: str, file: Path, path: str) -> tuple[list[ExperimentSpec], list[NiceevalError]]:
+    """The experiments of a file whose path gives `id`: `experiment`, and the entries of `experiments`."""
+    single = getattr(loaded.module, "experiment", None)
+    several = getattr(loaded.module, "experiments", None)
+    place = Place(shown_path(file), 1, 1)
+    if single is None and several is None:
+        return [], [ProjectError("no-experiment", place=place)]
+    entries: list[tuple[str, str, object]] = [] if single is None else [(id, "experiment", single)]
+    problems: list[NiceevalError] = []
+    if isinstance(several, Mapping):
+        entries += [(f"{id}/{key}", f"experiments[{key!r}]", value) for key, value in several.items()]
+    elif several is not None:
+        problems.append(
+            _not_experiment(id, "experiments", several, "a mapping of key to define_experiment(...)", place)
+        )
+    specs: list[ExperimentSpec] = []
+    for own_id, name, value in entries:
+        problem = _entry_problem(id, own_id, name, value, place)
+        if problem is not None:
+            problems.append(problem)
+        elif isinstance(value, ExperimentDefinition):
+            specs.append(_experiment(own_id, path, value))
+    return specs, problems
+
+
+def _entry_problem(id: str, own_id: str, name: str, value: object, place: Place) -> NiceevalError | None:
+    why = "`niceeval exp list` is a command" if own_id == _RESERVED else id_problem(own_id)
+    if why is None and own_id.count("/") > id.count("/") + 1:
+        why = "a key is one path segment"
+    if why:
+        return ProjectError("bad-id", place=place, id=own_id, why=why)
+    if not isinstance(value, ExperimentDefinition):
+        return _not_experiment(id, name, value, "made by define_experiment(...)", place)
+    return None
+
+
+def _not_experiment(id: str, name: str, value: object, wanted: str, place: Place) -> ProjectError:
+    return ProjectError(
+        "bad-argument",
+        place=place,
+        call=id,
+        argument=name,
+        problem=f"is {described(value)}; it is {wanted}",
+        fix=f"write {name.partition('[')[0]} = ...",
+    )
+
+
+def _experiment(id: str, path: str, definition: ExperimentDefinition) -> ExperimentSpec:
+    values = {name: getattr(definition, name) for name in definition.__dataclass_fields__}
+    return ExperimentSpec(id=id, path=path, **values)

@@ -1,0 +1,155 @@
+"""Running an author's file, by path, so that what it defines behaves like what any module defines."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import linecache
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+from niceeval._base.callsite import CallSite, traceback_sites
+from niceeval._base.errors import NiceevalError, Place, ProjectError
+from niceeval._base.places import shown_path
+from niceeval._discover.define_eval import collected
+from niceeval.loaders import forget
+
+PARENT: Final = "niceeval_project_files"
+"""The package that loaded files appear to be in."""
+
+_MAX_FRAMES = 5
+_FOREIGN = frozenset({"site-packages", "dist-packages", ".venv", "venv", "node_modules"})
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A file that ran: its module, and the functions that became evals in it, in the order of their definitions."""
+
+    module: ModuleType
+    evals: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFailure:
+    """A file that did not run to its end, and what it raised."""
+
+    file: Path
+    error: BaseException
+
+
+def load_file(file: Path, root: Path) -> Loaded | LoadFailure:
+    """Run a file as a module of its own. What it prints goes to stderr, since stdout is the command's answer.
+
+    Only KeyboardInterrupt gets out; everything else that the file raises, SystemExit too, is its failure.
+    """
+    name = module_name(file, root)
+    forget(str(file))
+    found: list[object] = []
+    token = collected.set(found)  # type: ignore[arg-type]
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            module = _run(name, file)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - an author's file may raise anything; it is reported as its failure
+        return LoadFailure(file, error)
+    finally:
+        collected.reset(token)
+    own = tuple(function for function in found if getattr(function, "__module__", None) == name)
+    return Loaded(module, own)
+
+
+def module_name(file: Path, root: Path) -> str:
+    """A module name for a path: readable, one segment below the parent, and different for each file."""
+    relative = os.path.relpath(file, root)
+    digest = hashlib.sha256(str(file).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    return f"{PARENT}.{re.sub('[^A-Za-z0-9_]', '_', os.path.splitext(relative)[0])}_{digest}"
+
+
+def _run(name: str, file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    # Compiled here and not through the loader: a cached .pyc is told apart by whole seconds, and would be left behind.
+    code = compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
+    linecache.checkcache(str(file))
+    _register_parent()
+    sys.modules[name] = module
+    try:
+        exec(code, module.__dict__)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def _register_parent() -> None:
+    if PARENT not in sys.modules:
+        parent = ModuleType(PARENT, "Files of the project that niceeval loaded by path.")
+        parent.__path__ = []
+        sys.modules[PARENT] = parent
+
+
+def load_error(failure: LoadFailure, root: Path, others: str) -> NiceevalError:
+    """The failure as a person should read it: the last of the project's own lines, and the frames that led there."""
+    error = failure.error
+    if isinstance(error, NiceevalError):
+        return error if error.place is not None else error.at(Place(shown_path(failure.file), 1))
+    if isinstance(error, SyntaxError) and error.filename:
+        return _syntax_error(error, others)
+    sites = project_sites(error, root)
+    place = _place(sites[-1]) if sites else Place(shown_path(failure.file), 1, 1)
+    return ProjectError("load-failed", place=place, frames=shown_frames(sites), error=error_text(error), others=others)
+
+
+def error_text(error: BaseException) -> str:
+    """`ValueError: no such city`, of an exception that may not be printable at all."""
+    try:
+        text = str(error)
+    except Exception as unprintable:  # noqa: BLE001 - an author's __str__; what it raised is said instead
+        text = f"(its text raised {type(unprintable).__name__})"
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name
+
+
+def _syntax_error(error: SyntaxError, others: str) -> ProjectError:
+    place = Place(shown_path(error.filename or "?"), error.lineno or 1, error.offset or 1)
+    text = (error.text or "").rstrip("\n")
+    caret = " " * max((error.offset or 1) - 1, 0) + "^"
+    frames = f"{text}\n{caret}" if text else None
+    return ProjectError(
+        "load-failed", place=place, frames=frames, error=f"{type(error).__name__}: {error.msg}", others=others
+    )
+
+
+def project_sites(error: BaseException, root: Path) -> list[CallSite]:
+    """The traceback's places in the project's own files, outermost first."""
+    return [site for site in traceback_sites(error.__traceback__) if _is_projects(site.file, root)]
+
+
+def _is_projects(file: str, root: Path) -> bool:
+    try:
+        parts = Path(os.path.abspath(file)).relative_to(root).parts
+    except ValueError:
+        return False
+    return not _FOREIGN.intersection(parts) and not file.startswith("<")
+
+
+def _place(site: CallSite) -> Place:
+    return Place(shown_path(site.file), site.line, site.column)
+
+
+def shown_frames(sites: list[CallSite]) -> str | None:
+    """The innermost places, each with its source line; None for none."""
+    shown = sites[-_MAX_FRAMES:]
+    lines = [] if len(shown) == len(sites) else [f"({len(sites) - len(shown)} frames above)"]
+    for site in shown:
+        lines.append(str(_place(site)))
+        lines.append("    " + linecache.getline(site.file, site.line).strip())
+    return "\n".join(lines) or None

@@ -6,9 +6,11 @@ Names are imported when they are first used, so that `import niceeval` costs nex
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
 
 from niceeval._version import __version__
+
+# Type checkers take a name like this for true; importing `typing` for it would cost 25 modules.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from niceeval._discover.define_config import define_config

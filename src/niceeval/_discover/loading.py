@@ -120,12 +120,7 @@ def error_text(error: BaseException) -> str:
 
 def _syntax_error(error: SyntaxError, others: str) -> ProjectError:
     place = Place(shown_path(error.filename or "?"), error.lineno or 1, error.offset or 1)
-    text = (error.text or "").rstrip("\n")
-    caret = " " * max((error.offset or 1) - 1, 0) + "^"
-    frames = f"{text}\n{caret}" if text else None
-    return ProjectError(
-        "load-failed", place=place, frames=frames, error=f"{type(error).__name__}: {error.msg}", others=others
-    )
+    return ProjectError("load-failed", place=place, error=f"{type(error).__name__}: {error.msg}", others=others)
 
 
 def project_sites(error: BaseException, root: Path) -> list[CallSite]:
@@ -146,9 +141,10 @@ def _place(site: CallSite) -> Place:
 
 
 def shown_frames(sites: list[CallSite]) -> str | None:
-    """The innermost places, each with its source line; None for none."""
-    shown = sites[-_MAX_FRAMES:]
-    lines = [] if len(shown) == len(sites) else [f"({len(sites) - len(shown)} frames above)"]
+    """The places that led to the innermost one, each with its source line; None where it was reached directly."""
+    above = sites[:-1]
+    shown = above[-_MAX_FRAMES:]
+    lines = [] if len(shown) == len(above) else [f"({len(above) - len(shown)} frames above)"]
     for site in shown:
         lines.append(str(_place(site)))
         lines.append("    " + linecache.getline(site.file, site.line).strip())

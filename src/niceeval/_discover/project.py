@@ -55,6 +55,7 @@ class _Loading:
         self._loaded = 0
         self._failures: list[LoadFailure] = []
         self._problems: list[tuple[Path, NiceevalError]] = []
+        self._reported: set[tuple[str, Place]] = set()
 
     def project(self, *, warnings: list[ProjectError], secrets: frozenset[str]) -> Project:
         config = self._config()
@@ -123,13 +124,23 @@ class _Loading:
         return self._unique_experiments(sorted(found, key=lambda spec: spec.id))
 
     def _unique_evals(self, specs: list[EvalSpec]) -> list[EvalSpec]:
+        kept: list[EvalSpec] = []
         first: dict[str, EvalSpec] = {}
         for spec in specs:
-            other = first.setdefault(spec.id, spec)
-            if other is not spec:
-                what = "function" if other.file == spec.file else "file"
-                self._problems.append((spec.file, _duplicate(spec.id, other.place, spec.place, what)))
-        return list(first.values())
+            # The name of a whole fan-out is taken as well: nothing else may be called that.
+            others = [
+                other for id in (spec.base, spec.id) if (other := first.get(id)) and not _same_definition(other, spec)
+            ]
+            if not others:
+                kept.append(spec)
+                first.setdefault(spec.base, spec)
+                first.setdefault(spec.id, spec)
+            elif (spec.base, spec.place) not in self._reported:
+                self._reported.add((spec.base, spec.place))
+                what = "function" if others[0].file == spec.file else "file"
+                id = spec.base if others[0].base == spec.base else spec.id
+                self._problems.append((spec.file, _duplicate(id, others[0].place, spec.place, what)))
+        return kept
 
     def _unique_experiments(self, specs: list[ExperimentSpec]) -> list[ExperimentSpec]:
         first: dict[str, ExperimentSpec] = {}
@@ -156,6 +167,10 @@ def _others(loaded: int) -> str:
     )
 
 
+def _same_definition(one: EvalSpec, other: EvalSpec) -> bool:
+    return one.file == other.file and one.line == other.line
+
+
 def _duplicate(id: str, first: Place, second: Place, what: str) -> ProjectError:
     return ProjectError("duplicate-id", id=id, first=first, second=second, what=what)
 
@@ -177,9 +192,7 @@ def _shadowed_folders(root: Path) -> list[ProjectError]:
     for name in names:
         owner = _owner(name, root)
         if owner and any(child.suffix == ".py" for child in (root / name).iterdir()):
-            warnings.append(
-                ProjectError("folder-shadowed", place=Place(f"{shown_path(root / name)}/", 1), name=name, owner=owner)
-            )
+            warnings.append(ProjectError("folder-shadowed", name=name, owner=owner, folder=shown_path(root / name)))
     return warnings
 
 

@@ -69,7 +69,9 @@ def dead_prefixes(project: Project, experiment: ExperimentSpec) -> list[Niceeval
     if not isinstance(experiment.evals, tuple):
         return []
     return [
-        ProjectError("nothing-selected", place=experiment.place, problem=f"evals=: {_no_eval(prefix, '')}")
+        ProjectError(
+            "nothing-selected", place=experiment.place, problem=f"evals= of {experiment.id}: {_no_eval(prefix, '')}"
+        )
         for prefix in experiment.evals
         if not _hits(project, project.evals, prefix)
     ]

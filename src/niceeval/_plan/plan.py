@@ -147,12 +147,10 @@ def _expand(
             continue
         for spec in chosen:
             limit = _first(timeout, spec.timeout, experiment.timeout)
-            attempts.extend(
-                AttemptPlan(
-                    index=len(attempts) + number, eval=spec, experiment=experiment, attempt=number, timeout=limit
+            for number in range(experiment.runs):
+                attempts.append(
+                    AttemptPlan(index=len(attempts), eval=spec, experiment=experiment, attempt=number, timeout=limit)
                 )
-                for number in range(experiment.runs)
-            )
     return tuple(attempts), problems
 
 

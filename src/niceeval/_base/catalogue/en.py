@@ -24,7 +24,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     ),
     "no-config": ("no `config` here", "write config = define_config(...) in it, or remove the file"),
     "dotenv": ("{problem}", "write NAME=value, with quotes around a value that holds spaces or #"),
-    "folder-shadowed": ("`import {name}` finds {owner}, not this folder", "rename the folder if you import from it"),
+    "folder-shadowed": ("`import {name}` finds {owner}, not {folder}/", "rename the folder if you import from it"),
     "duplicate-id": ("{id} is defined twice ({first} and {second})", "rename one {what}"),
     "empty-cases": ("cases= has no rows", "give at least one row, or remove cases="),
     "bad-case-key": ('case key "{key}" is not one path segment: {why}', "use letters, digits, '-', '_' and '.'"),

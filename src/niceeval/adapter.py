@@ -1,0 +1,181 @@
+"""Everything an adapter author imports: the agent's construction, a turn's parts, the event stream, coverage.
+
+    def web_agent(base_url: str) -> Agent:
+        async def send(input: TurnInput, ctx: AgentContext) -> Turn:
+            ...
+            return Turn(events=[...], status="completed", usage=Usage(...))
+
+        return define_agent(name="web-agent", evidence_coverage=complete_evidence_coverage, send=send)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from niceeval._base.errors import AdapterError, NiceevalError
+from niceeval._base.places import author_place
+from niceeval._evidence.facts import DerivedFacts, SubagentCall, ToolCall, derive_facts
+from niceeval._model.agent import (
+    Agent,
+    AgentContext,
+    AgentSession,
+    Hook,
+    SandboxAgentContext,
+    SandboxHook,
+    SandboxSend,
+    Send,
+    SessionSlot,
+)
+from niceeval._model.coverage import (
+    Coverage,
+    EvidenceCoverage,
+    complete_evidence_coverage,
+    coverage_from_mapping,
+)
+from niceeval._model.events import (
+    ActionCalled,
+    ActionResult,
+    Compaction,
+    ErrorEvent,
+    InputOption,
+    InputRequest,
+    InputRequested,
+    Message,
+    StreamEvent,
+    SubagentCalled,
+    SubagentCompleted,
+    Thinking,
+    UnknownEvent,
+)
+from niceeval._model.turn import Turn
+from niceeval._model.turn_input import InputFile, InputResponse, TurnInput
+from niceeval._model.usage import Usage
+
+__all__ = [
+    "ActionCalled",
+    "ActionResult",
+    "Agent",
+    "AgentContext",
+    "AgentSession",
+    "Compaction",
+    "Coverage",
+    "DerivedFacts",
+    "ErrorEvent",
+    "EvidenceCoverage",
+    "InputFile",
+    "InputOption",
+    "InputRequest",
+    "InputRequested",
+    "InputResponse",
+    "Message",
+    "SandboxAgentContext",
+    "SessionSlot",
+    "StreamEvent",
+    "SubagentCall",
+    "SubagentCalled",
+    "SubagentCompleted",
+    "Thinking",
+    "ToolCall",
+    "Turn",
+    "TurnInput",
+    "UnknownEvent",
+    "Usage",
+    "complete_evidence_coverage",
+    "define_agent",
+    "define_sandbox_agent",
+    "derive_facts",
+]
+
+
+def define_agent(
+    *,
+    name: str,
+    evidence_coverage: EvidenceCoverage | Mapping[str, Coverage],
+    send: Send,
+    setup: Hook | None = None,
+    teardown: Hook | None = None,
+    version: str | Callable[[], str] | None = None,
+) -> Agent:
+    """An agent that the adapter calls directly: an HTTP service, an SDK, a function.
+
+    `send(input, ctx)` drives one turn and returns a Turn; it may be async or plain (then it runs in a worker thread).
+    `setup(ctx)` and `teardown(ctx)` run once per attempt; teardown runs whenever setup was entered. `version` says
+    what niceeval cannot see of the agent, such as a service's build.
+
+    Raises AdapterError (`coverage-missing`, `coverage-invalid`, `agent-invalid`), naming the agent and the channel.
+    """
+    return _define("direct", name, evidence_coverage, send, setup, teardown, version)
+
+
+def define_sandbox_agent(
+    *,
+    name: str,
+    evidence_coverage: EvidenceCoverage | Mapping[str, Coverage],
+    send: SandboxSend,
+    setup: SandboxHook | None = None,
+    teardown: SandboxHook | None = None,
+    version: str | Callable[[], str] | None = None,
+) -> Agent:
+    """An agent whose commands run in a sandbox: as `define_agent`, but every callback's context has `ctx.sandbox`.
+
+    Raises as `define_agent`. No sandbox backend is part of this version, so an experiment with such an agent is
+    refused before anything runs (`sandbox-not-set`).
+    """
+    return _define("sandbox", name, evidence_coverage, send, setup, teardown, version)
+
+
+def _define(
+    kind: Literal["direct", "sandbox"],
+    name: object,
+    coverage: object,
+    send: Any,
+    setup: Any,
+    teardown: Any,
+    version: Any,
+) -> Agent:
+    try:
+        agent_name = _valid_name(name)
+        _require_callables(agent_name, send=send, setup=setup, teardown=teardown)
+        if not (version is None or isinstance(version, str) or callable(version)):
+            raise _invalid(f"agent {agent_name}: version is {type(version).__name__}", "give text, or a callable")
+        checked = _valid_coverage(agent_name, coverage)
+    except NiceevalError as error:
+        raise error.at(author_place()) from None
+    return Agent(
+        name=agent_name,
+        kind=kind,
+        evidence_coverage=checked,
+        send=send,
+        setup=setup,
+        teardown=teardown,
+        version=version,
+    )
+
+
+def _valid_name(name: object) -> str:
+    if not isinstance(name, str) or not name.strip():
+        raise _invalid(f"an agent's name is {name!r}", 'give it a name: define_agent(name="support-bot", ...)')
+    return name
+
+
+def _require_callables(agent: str, **callbacks: object) -> None:
+    for role, callback in callbacks.items():
+        if not callable(callback) and not (callback is None and role != "send"):
+            raise _invalid(f"agent {agent}: {role} is {type(callback).__name__}", f"{role} is a function")
+
+
+def _valid_coverage(agent: str, coverage: object) -> EvidenceCoverage:
+    if isinstance(coverage, Mapping):
+        coverage = coverage_from_mapping(coverage, agent)
+    if not isinstance(coverage, EvidenceCoverage):
+        raise _invalid(
+            f"agent {agent}: evidence_coverage is {type(coverage).__name__}",
+            "give an EvidenceCoverage, or complete_evidence_coverage where the adapter sees everything",
+        )
+    coverage.require_valid(agent)
+    return coverage
+
+
+def _invalid(problem: str, fix: str) -> AdapterError:
+    return AdapterError("agent-invalid", problem=problem, fix=fix)

@@ -1,4 +1,4 @@
-"""What a terminal, a pipe or a log may be given: cleaned text, measured cells, marks, figures, streams that never raise.
+"""What a terminal, a pipe or a log may be given: clean text, measured cells, marks, figures, streams that never raise.
 
 Nothing here knows what an eval is. Every string that is not our own literal passes `Style.clean` (or `clean`).
 """

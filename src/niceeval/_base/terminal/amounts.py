@@ -32,13 +32,13 @@ def clock(passed: float, *, wide: bool = False) -> str:
 
 
 def tokens(amount: float) -> str:
-    """`812` `8.1k` `58k` `2.4M`, without the word."""
+    """`812` `4k` `8.1k` `58k` `2.4M`, without the word."""
     if amount < 999.5:
         return f"{round(amount)}"
     for unit, scale in (("k", 1e3), ("M", 1e6), ("G", 1e9)):
         figure = amount / scale
         if figure < 9.95:
-            return f"{figure:.1f}{unit}"
+            return f"{figure:.1f}".removesuffix(".0") + unit
         if figure < 999.5:
             return f"{round(figure)}{unit}"
     return f"{round(amount / 1e9):,}G"

@@ -49,6 +49,10 @@ class Stream:
         except (OSError, ValueError):
             self._give_up()
 
+    def fileno(self) -> int:
+        """The descriptor. Raises OSError or ValueError where there is none."""
+        return self._raw.fileno()
+
     def size(self, environ: Mapping[str, str] = os.environ) -> tuple[int, int]:
         """Columns and rows now."""
         return terminal_size(self._raw, environ)

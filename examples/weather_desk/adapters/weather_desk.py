@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import httpx2
 
@@ -31,7 +31,11 @@ from niceeval.adapter import (
 COVERAGE = EvidenceCoverage.complete_except(
     events=Coverage.partial("the API reports calls, replies and approvals, but no reasoning and no shortened context"),
 )
-RESULT_STATUS = {"ok": "completed", "error": "failed", "declined": "rejected"}
+RESULT_STATUS: dict[str, Literal["completed", "failed", "rejected"]] = {
+    "ok": "completed",
+    "error": "failed",
+    "declined": "rejected",
+}
 
 
 def weather_desk(base_url: Callable[[], str]) -> Agent:

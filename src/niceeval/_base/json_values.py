@@ -15,7 +15,7 @@ from pathlib import PurePath
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from niceeval._base.plain_text import clean_text, cut_text, safe_repr, type_name
+from niceeval._base.plain_text import clean_text, safe_repr, shorten, type_name
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -83,13 +83,20 @@ def normalise_json(
 
 
 def json_text(value: object, max_chars: int | None = None) -> str:
-    """Compact JSON text of any value, normalised first; keys stay in their order. Cut at `max_chars`."""
-    limits = DEFAULT_LIMITS
-    if max_chars is not None:
-        limits = JsonLimits(max_text=max_chars, max_bytes=max(max_chars * 8, 100))
-    plain, _ = normalise_json(value, limits=limits)
-    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
-    return text if max_chars is None else cut_text(text, max_chars)
+    """Compact JSON text of any value, normalised first; keys stay in their order.
+
+    With `max_chars` it is for people: shortened, and a long text says how long it is.
+    """
+    if max_chars is None:
+        return _dumps(normalise_json(value)[0])
+    if isinstance(value, str):
+        return _quoted(str.__str__(value), max_chars)
+    limits = JsonLimits(max_text=max_chars, max_bytes=max(max_chars * 8, 100))
+    return shorten(_dumps(normalise_json(value, limits=limits)[0]), max_chars)
+
+
+def _dumps(plain: object) -> str:
+    return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
 
 
 def path_text(root: str, parts: Iterable[str | int]) -> str:
@@ -101,12 +108,16 @@ def path_text(root: str, parts: Iterable[str | int]) -> str:
         elif _PLAIN_KEY.match(part):
             text += f".{part}"
         else:
-            text += f"[{_quoted(clean_text(part, 60)[0])}]"
+            text += f"[{_quoted(part)}]"
     return text
 
 
-def _quoted(text: str) -> str:
-    return json.dumps(cut_text(text, 60), ensure_ascii=False)
+def _quoted(text: str, max_chars: int = 60) -> str:
+    shown = _dumps(clean_text(text[:max_chars], max_chars)[0])
+    if len(text) <= max_chars and len(shown) <= max_chars:
+        return shown
+    end = f'…" [{len(text):,} characters]'
+    return shorten(shown[:-1][: max(max_chars - len(end), 0)] + end, max_chars)
 
 
 def path_parts(path: Path) -> list[str | int]:

@@ -31,8 +31,13 @@ def cut_text(text: str, max_chars: int) -> str:
         return text
     marker = f"… [cut: {len(text):,} characters]"
     if len(marker) >= max_chars:
-        return text[: max(max_chars - 1, 0)] + "…"[:max_chars]
+        return shorten(text, max_chars)
     return text[: max_chars - len(marker)] + marker
+
+
+def shorten(text: str, max_chars: int) -> str:
+    """At most `max_chars` of the text; `…` in the last place stands for what is left out."""
+    return text if len(text) <= max_chars else text[: max(max_chars - 1, 0)] + "…"[:max_chars]
 
 
 def type_name(value: object) -> str:
@@ -47,13 +52,14 @@ def type_name(value: object) -> str:
 def safe_repr(value: object, max_chars: int) -> str:
     """The value's `repr`, cleaned, bounded, without memory addresses; a stand-in where it raises."""
     if type(value) is str:
-        value = cut_text(value, max_chars)
+        value = shorten(value, max_chars)
     try:
         text = repr(value)
         text = text if type(text) is str else str.__str__(text)
     except Exception as error:  # noqa: BLE001 - a guest's repr may raise anything; the text says so
         text = f"<{type_name(value)} whose repr raises {type_name(error)}>"
-    return clean_text(_ADDRESS.sub("", text[: max_chars * 2 + 100]), max_chars)[0]
+    bounded = _ADDRESS.sub("", text[: max_chars * 2 + 100])
+    return shorten(clean_text(bounded, len(bounded))[0], max_chars)
 
 
 def _encodable(text: str) -> bool:

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from niceeval._base.errors import AuthorError
 from niceeval._base.json_values import Path, json_text, path_parts, path_text
-from niceeval._base.plain_text import clean_text, cut_text, safe_repr, type_name
+from niceeval._base.plain_text import clean_text, safe_repr, shorten, type_name
 
 MAX_DESCRIPTION: Final = 300
 _MAX_SHOWN: Final = 120
@@ -53,7 +53,7 @@ def difference(pattern: object, value: object, root: str = "value") -> str | Non
     """
     for leaf in _leaves(pattern, value):
         if not _holds(leaf, root):
-            return cut_text(_mismatch(leaf, root), MAX_DESCRIPTION)
+            return shorten(_mismatch(leaf, root), MAX_DESCRIPTION)
     return None
 
 
@@ -80,7 +80,7 @@ def describe(pattern: object, root: str = "value") -> str:
             parts.append("…")
             break
         parts.append(_condition_text(path_text(root, path_parts(path)), condition))
-    return cut_text(", ".join(parts), MAX_DESCRIPTION)
+    return shorten(", ".join(parts), MAX_DESCRIPTION)
 
 
 def predicate_name(predicate: object) -> str:
@@ -180,17 +180,32 @@ def _holds(leaf: _Leaf, root: str) -> bool:
     path, wanted, found, answer = leaf
     if answer is not None:
         return answer
+    if isinstance(wanted, re.Pattern):
+        return _search(wanted, found)
+    if callable(wanted) and not _compares_itself(wanted):
+        return _asked(wanted, found)
+    return is_same(wanted, found, lambda: path_text(root, path_parts(path)))
+
+
+def is_same(wanted: object, found: object, where: Callable[[], str]) -> bool:
+    """Equality of two values that are not looked into: scalars by kind and value, anything else by its own `==`.
+
+    Raises AuthorError (`bad-matcher`), naming `where`, if that `==` raises or has no truth.
+    """
     if wanted is None or isinstance(wanted, bool):
         return isinstance(found, type(wanted)) and found == wanted
     if isinstance(wanted, (int, float)):
         return isinstance(found, (int, float)) and not isinstance(found, bool) and found == wanted
     if isinstance(wanted, str):
         return isinstance(found, str) and found == wanted
-    if isinstance(wanted, re.Pattern):
-        return _search(wanted, found)
-    if callable(wanted) and not _compares_itself(wanted):
-        return _asked(wanted, found)
-    return _equal(wanted, found, path_text(root, path_parts(path)))
+    return _equal(wanted, found, where)
+
+
+def shown_value(value: object, max_chars: int = _MAX_SHOWN) -> str:
+    """A value as bounded text: JSON where it is made of JSON's types, else its repr."""
+    if value is None or isinstance(value, (str, int, float, list, tuple, Mapping)):
+        return json_text(value, max_chars)
+    return _one_line(safe_repr(value, max_chars))
 
 
 def _search(pattern: re.Pattern[Any], found: object) -> bool:
@@ -220,16 +235,16 @@ def _compares_itself(pattern: object) -> bool:
     return isinstance(pattern, type) and type(pattern).__eq__ is not type.__eq__
 
 
-def _equal(wanted: object, found: object, where: str) -> bool:
+def _equal(wanted: object, found: object, where: Callable[[], str]) -> bool:
     try:
-        answer = wanted == found
+        answer: object = wanted == found
     except Exception as error:
         raise AuthorError(
             "bad-matcher",
-            problem=f"comparing {where} with {_one_line(safe_repr(wanted, 60))} raised {type_name(error)}",
+            problem=f"comparing {where()} with {_one_line(safe_repr(wanted, 60))} raised {type_name(error)}",
             fix="use a predicate: lambda value: ...",
         ) from error
-    return truth(answer, f"comparing {where} with a {type_name(wanted)}")
+    return answer if isinstance(answer, bool) else truth(answer, f"comparing {where()} with a {type_name(wanted)}")
 
 
 def _mismatch(leaf: _Leaf, root: str) -> str:
@@ -237,7 +252,7 @@ def _mismatch(leaf: _Leaf, root: str) -> str:
     where = path_text(root, path_parts(path))
     if found is _MISSING:
         return f"{where} is missing"
-    shown = json_text(found, _MAX_SHOWN)
+    shown = shown_value(found)
     if isinstance(wanted, Mapping):
         return f"{where} = {shown}, not an object"
     if isinstance(wanted, (list, tuple)):

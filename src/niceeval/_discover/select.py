@@ -174,3 +174,20 @@ def _bad_predicate(experiment: ExperimentSpec, problem: str) -> ProjectError:
         problem=problem,
         fix='evals="*", a list of id prefixes, or a function of EvalInfo that answers True or False',
     )
+
+
+def tagged_or_raise(project: Project, tag: str | None) -> list[EvalSpec]:
+    """The project's evals, those with a tag where one is given.
+
+    Empty only where files of the project could not be used. Raises SelectionError (`nothing-selected`).
+    """
+    chosen = evals_with_tag(project.evals, tag)
+    if chosen or project.problems:
+        return chosen
+    if tag is not None and project.evals:
+        raise SelectionError("nothing-selected", problem=_no_tag(tag, project.evals, ""))
+    raise SelectionError(
+        "nothing-selected",
+        problem="evals/ has no eval",
+        next_step="write evals/hello_eval.py: @define_eval() above async def hello(t: EvalContext)",
+    )

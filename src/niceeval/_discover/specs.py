@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from niceeval._base.errors import NiceevalError, Place
+from niceeval._base.places import shown_path
 
 if TYPE_CHECKING:
     from niceeval._evidence.prices import Price
@@ -72,7 +73,7 @@ class EvalSpec:
     @property
     def place(self) -> Place:
         """Where the definition begins."""
-        return Place(str(self.file), self.line, self.column)
+        return Place(shown_path(self.file), self.line, self.column)
 
     def info(self) -> EvalInfo:
         """What a predicate may see of it."""

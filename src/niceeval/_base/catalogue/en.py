@@ -12,6 +12,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     "unknown-experiment": ('no experiment or group "{word}"{close}', "{command}"),
     "eval-as-experiment": ('"{word}" is an eval; exp takes the experiment first', "{command}"),
     "nothing-selected": ("{problem}", "niceeval list"),
+    "broke": ("niceeval broke: {error}", "{report}; NICEEVAL_DEBUG=1 shows our frames"),
     # Files of the project.
     "load-failed": ("{error}", "fix this file; {others}"),
     "no-eval": (
@@ -68,6 +69,11 @@ ERRORS: dict[str, tuple[str, str]] = {
         "this session is still waiting for the send at line {line}; a session is one conversation line",
         "await it first, or open another line with t.new_session()",
     ),
+    "send-unfinished": (
+        "t.{call}(...) was still running when the eval returned",
+        "await it before the eval returns",
+    ),
+    "too-many-turns": ("more than {limit} sends in one attempt", "send fewer, or split the eval"),
     "send-after-end": ("t.{call}(...) came after the attempt was sealed; it has no effect", "await it in the eval"),
     "no-sandbox": (
         "t.sandbox needs a sandbox; agent {agent} is direct",

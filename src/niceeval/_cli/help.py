@@ -1,0 +1,47 @@
+"""The help texts. `·` stands for the separator that the stream can show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from niceeval._base.terminal import Style
+
+HELP: Mapping[str, str] = {
+    "": """\
+Usage: niceeval COMMAND [ARGS]        Measure agents; results stay in .niceeval/
+  niceeval init                       scaffold a project that runs green at once
+  niceeval exp compare                run the experiments of a group
+  niceeval show @k3f7qm2x             why an attempt failed
+Commands: init · exp · exp list · list · show · clean   (COMMAND --help)
+Exit: 0 passed or skipped · 1 not · 2 niceeval broke · 130 interrupted
+""",
+    "exp": """\
+Usage: niceeval exp [GROUP|EXPERIMENT] [EVAL-PREFIX ...]   (none: every one)
+Choose  --tag TAG   --eval PREFIX (narrows without naming an experiment)
+Sample  --runs N   --early-exit/--no-early-exit   --strict (soft lines count)
+Limit   --max-concurrency N   --timeout S
+Output  --quiet   --verbose (a line per attempt)
+""",
+    "exp list": """\
+Usage: niceeval exp list [--json]     The experiments that were found
+""",
+    "list": """\
+Usage: niceeval list [--tag TAG] [--json]     The evals that were found
+""",
+    "show": """\
+Usage: niceeval show [@LOCATOR | RUN | DIR]   Results in the terminal (none: the newest)
+""",
+    "init": """\
+Usage: niceeval init                  Scaffold a project that runs green at once; refresh
+                                      the managed block in AGENTS.md and CLAUDE.md
+Never overwrites a file: what exists is kept.
+""",
+    "clean": """\
+Usage: niceeval clean [--yes]         Delete the results in .niceeval/ (asks first)
+""",
+}
+
+
+def help_lines(command: str, style: Style) -> list[str]:
+    """The help of a command ("" is niceeval itself)."""
+    return HELP[command].replace("·", style.glyphs.dot).splitlines()

@@ -1,0 +1,137 @@
+"""`niceeval`: finds the command, and turns whatever ends it into words and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from niceeval._base.errors import NiceevalError, SelectionError
+from niceeval._cli.errors import print_broke, print_errors, safe_standard_streams
+from niceeval._cli.exit_codes import INTERRUPTED, PASSED, code_for
+from niceeval._cli.help import help_lines
+from niceeval._cli.streams import Streams
+from niceeval._cli.usage import close_to, usage_error
+from niceeval._version import __version__
+
+_COMMANDS: Mapping[str, str] = {
+    "init": "niceeval._cli.init:init_command",
+    "exp": "niceeval._cli.exp:exp_command",
+    "exp list": "niceeval._cli.listing:exp_list_command",
+    "list": "niceeval._cli.listing:list_command",
+    "show": "niceeval._cli.show:show_command",
+    "clean": "niceeval._cli.clean:clean_command",
+}
+
+
+class _Commands(click.Group):
+    """The commands by name; a command's module is imported when it is the one that was asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        home = _COMMANDS.get(cmd_name)
+        if home is None:
+            return None
+        module, _, name = home.partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, rest = args[0], args[1:]
+        if name == "exp" and rest[:1] == ["list"]:
+            name, rest = "exp list", rest[1:]
+        if name not in _COMMANDS:
+            raise _not_a_command(name)
+        if _asks_for_help(rest):
+            _print_help(name)
+            ctx.exit(PASSED)
+        return name, self.get_command(ctx, name), rest
+
+
+def _asks_for_help(args: Sequence[str]) -> bool:
+    before = args[: args.index("--")] if "--" in args else args
+    return "--help" in before or "-h" in before
+
+
+def _print_help(command: str) -> None:
+    streams = Streams.standard()
+    streams.say(*help_lines(command, streams.out_style))
+
+
+def _not_a_command(word: str) -> SelectionError:
+    """An unknown first word: a command that is close, or an eval or experiment of the project of that name."""
+    near = close_to(word, [name for name in _COMMANDS if " " not in name])
+    if near:
+        return SelectionError("not-a-command", word=word, match=f"; {near} is close", command=f"niceeval {near}")
+    match, command = _in_project(word)
+    return SelectionError("not-a-command", word=word, match=match, command=command)
+
+
+def _in_project(word: str) -> tuple[str, str]:
+    # Loading a project costs as much as running it does, and is paid only for a word that may be part of one.
+    from niceeval._discover.project import load_project
+    from niceeval._discover.select import run_command, under
+
+    try:
+        project = load_project(Path.cwd())
+    except NiceevalError:
+        return "", "niceeval --help"
+    if any(under(experiment.id, word) for experiment in project.experiments):
+        return f"; it matches the experiment {word}", f"niceeval exp {shlex.quote(word)}"
+    evals = [spec.id for spec in project.evals if under(spec.id, word)]
+    if not evals:
+        return "", "niceeval --help"
+    named = f"the eval {evals[0]}" if len(evals) == 1 else f"{len(evals)} evals"
+    return f"; it matches {named}", run_command(project, word)
+
+
+@click.command(
+    cls=_Commands, name="niceeval", invoke_without_command=True, add_help_option=False, no_args_is_help=False
+)
+@click.option("--help", "-h", "wants_help", is_flag=True, is_eager=True)
+@click.option("--version", "wants_version", is_flag=True)
+@click.pass_context
+def niceeval(context: click.Context, wants_help: bool, wants_version: bool) -> None:
+    if wants_version:
+        Streams.standard().say(f"niceeval {__version__}")
+        context.exit(PASSED)
+    if wants_help or context.invoked_subcommand is None:
+        _print_help("")
+        context.exit(PASSED)
+
+
+def _command_in(arguments: Sequence[str]) -> str:
+    """The command that a command line begins with; "" for none."""
+    two = " ".join(arguments[:2])
+    return two if two in _COMMANDS else next((word for word in arguments[:1] if word in _COMMANDS), "")
+
+
+def entry(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line (the process's own by default) and return the exit code. Prints every error there is."""
+    safe_standard_streams()
+    streams = Streams.standard()
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = niceeval.main(args=given, prog_name="niceeval", standalone_mode=False)
+        return code if isinstance(code, int) else PASSED
+    except NiceevalError as error:
+        print_errors([error], streams)
+        return code_for(error)
+    except click.ClickException as error:
+        translated = usage_error(error, _command_in(given))
+        print_errors([translated], streams)
+        return code_for(translated)
+    except (KeyboardInterrupt, click.Abort):
+        streams.note("interrupted")
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the last place that can say what happened; it is exit code 2
+        print_broke(error, streams)
+        return code_for(error)

@@ -1,0 +1,1 @@
+"""The results on disk: where they lie, how they are written, how they are read back."""

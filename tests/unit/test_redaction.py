@@ -1,0 +1,68 @@
+"""Secrets are found by the names of their variables and replaced wherever they occur."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from niceeval._base.redaction import Redactor, looks_like_credential, secret_values
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "OPENAI_API_KEY",
+        "GH_TOKEN",
+        "DB_PASSWORD",
+        "aws_secret_access_key",
+        "dbPassword",
+        "APIKEY",
+        "GOOGLE_CREDENTIALS",
+    ],
+)
+def test_a_credentials_name_is_recognised(name: str) -> None:
+    """By one of its words."""
+    assert looks_like_credential(name)
+
+
+@pytest.mark.parametrize("name", ["PATH", "HOME", "PWD", "KEYBOARD_LAYOUT", "TOKENIZERS_PARALLELISM", "LANG"])
+def test_an_ordinary_name_is_not(name: str) -> None:
+    """A word that only starts like one is another word."""
+    assert not looks_like_credential(name)
+
+
+def test_secrets_are_values_of_credentials_and_of_dotenv() -> None:
+    """The environment by name, `.env` whole, and passwords in URLs; short and common values are left alone."""
+    environ = {"API_KEY": "sk-12345678", "HOME": "/home/somebody", "X_TOKEN": "abc", "DB": "pg://u:hunter22@db/x"}
+    dotenv = {"SUPPORT_URL": "http://support.internal", "MODE": "production", "PORT": "8000"}
+    assert secret_values(environ, dotenv) == {"sk-12345678", "hunter22", "http://support.internal"}
+
+
+def test_every_occurrence_is_replaced() -> None:
+    """The longer of two secrets goes first."""
+    redact = Redactor(["abcdef", "abcdefgh"])
+    assert redact("x abcdefgh y abcdef z") == "x [redacted] y [redacted] z"
+
+
+def test_a_text_without_secrets_is_returned_itself() -> None:
+    """Nothing is copied in the ordinary case."""
+    text = "nothing here"
+    assert Redactor(["s3cret!!"])(text) is text
+
+
+def test_a_short_value_is_no_secret() -> None:
+    """It would be found everywhere by chance."""
+    assert Redactor(["a", "true"])("a true story") == "a true story"
+
+
+@given(st.text(min_size=6, max_size=20).filter(lambda text: not text.isdigit()), st.text(max_size=10))
+def test_a_secret_never_survives_in_json_text(secret: str, around: str) -> None:
+    """Neither as it is nor escaped, in text that quotes JSON once or twice."""
+    redact = Redactor([secret])
+    once = json.dumps(around + secret)
+    inner = json.dumps(secret)[1:-1]
+    assert inner not in redact(once) or inner in "[redacted]"
+    assert json.dumps(inner)[1:-1] not in redact(json.dumps(once)) or inner in "[redacted]"

@@ -21,6 +21,7 @@ from niceeval._reporters.state import Experiment, Running, RunState
 
 WIDE = 120
 NARROW = 60
+_WITH_COST = 74
 _BAR = 18
 _HEADER_ROWS = 3
 
@@ -75,7 +76,7 @@ def _title(state: RunState, style: Style, width: int, now: float) -> str:
     title = style.clean(state.start.title)
     plan = _plan(state)
     if room < cell_width(plan) + 12:
-        plan = f"{state.planned} attempts"
+        plan = _many(state.planned, "attempt")
     title = cut_middle(title, max(room - cell_width(plan) - 3, 4), mark=style.glyphs.ellipsis)
     text = cut_end(f"{title}   {plan}", room, mark=style.glyphs.ellipsis)
     painted = style.paint(title, "bold") + text[len(title) :] if text.startswith(title) else text
@@ -151,7 +152,7 @@ def _tables(state: RunState, style: Style, width: int, room: int, now: float) ->
 def _experiment_rows(state: RunState, style: Style, width: int, room: int) -> list[str]:
     if room < 2:
         return []
-    columns = _WIDE_COLUMNS if width >= WIDE - 1 else _COUNT_COLUMNS
+    columns = _columns(width)
     agent = _AGENT if width >= WIDE - 1 else 0
     name = width - agent - sum(column.cells for column in columns)
     names = short_names(state.experiments)
@@ -166,6 +167,13 @@ def _experiment_rows(state: RunState, style: Style, width: int, room: int) -> li
     if len(shown) < len(every):
         rows.append(f"+ {len(every) - len(shown)} more experiments")
     return rows
+
+
+def _columns(width: int) -> Sequence[_Column]:
+    if width >= WIDE - 1:
+        return _WIDE_COLUMNS
+    # The sum of what was spent stands in the third row; a name that cannot be read stands nowhere.
+    return _COUNT_COLUMNS if width >= _WITH_COST else _COUNT_COLUMNS[:-1]
 
 
 def _cell(experiment: Experiment, column: _Column) -> str:

@@ -121,6 +121,15 @@ class Console:
         self._painter.show(texts)
         atexit.unregister(self.restore)
 
+    @property
+    def live(self) -> bool:
+        """Whether a board is painted, so that somebody watches progress."""
+        return self._live
+
+    def say_at_once(self, line: str) -> None:
+        """Write a last line of stderr, for a process that is about to leave without `close`."""
+        self._stderr.write(f"{self._err.clean(line)}\n")
+
     def restore(self) -> None:
         """Give the cursor back at once, without waiting for anything: for the way out that skips `close`."""
         self._painter.restore()

@@ -47,8 +47,7 @@ def cut_middle(text: str, cells: int, *, mark: str = "…") -> str:
     """An id in at most `cells` cells, both ends kept: `compare/…/gpt-5.4` where whole segments fit, else by letter."""
     if cell_width(text) <= cells:
         return text
-    first, *_, last = text.split("/")
-    whole = f"{first}/{mark}/{last}"
+    whole = f"{text.split('/', 1)[0]}/{mark}/{text.rsplit('/', 1)[-1]}"
     if text.count("/") >= 2 and cell_width(whole) <= cells:
         return whole
     room = cells - cell_width(mark)

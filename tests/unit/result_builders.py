@@ -84,7 +84,7 @@ def a_result(
     assertions: Sequence[AssertionResult] = (),
     **fields: Any,
 ) -> AttemptResult:
-    usage = None if tokens is None and cost is None else Usage(input_tokens=tokens, cost_usd=cost)
+    usage = None if tokens is None else Usage(input_tokens=tokens)
     return AttemptResult(
         id=eval_id,
         experiment_id=experiment_id,
@@ -101,6 +101,7 @@ def a_result(
         has_trace=False,
         has_sources=True,
         usage=usage,
+        estimated_cost_usd=cost,
         **fields,
     )
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from niceeval._base.errors import NiceevalError, Place
 from niceeval._base.terminal import Style
 from niceeval._model.result import AttemptResult
 from niceeval._model.run_events import EarlyExit, RunStart
+from niceeval._model.usage import Usage
 from niceeval._reporters.state import RunState
 from niceeval._reporters.summary import MAX_INDEX, Ending, summary
 from tests.unit.result_builders import (
@@ -179,3 +181,9 @@ def test_ids_of_others_are_cleaned() -> None:
     shown = end_of(a_start(an_outline("a\x1b[2J")), [skipped])
     assert shown[0].startswith("a␛ (bub")
     assert shown[1] == "  - \\u{202e}[red]:smile:  skipped: ␛why"
+
+
+def test_a_partly_measured_cost_is_not_given_for_the_whole() -> None:
+    """Where one turn's cost is unknown, what the others cost is not the attempt's cost."""
+    shown = end_of(a_start(), [replace(a_result(cost=None), usage=Usage(input_tokens=5, cost_usd=0.2))])
+    assert "6m 31s · 5 tok · cost unknown" in shown

@@ -107,8 +107,7 @@ class _Block:
 
     def _compared(self, entry: AssertionResult) -> list[str]:
         lines = self._field("expected  ", entry.expected) + self._field("received  ", entry.received)
-        if not lines:
-            lines = self._field("detail    ", entry.detail)
+        lines += self._field("detail    ", entry.detail)
         return lines + self._field("evidence  ", _evidence(entry, self._style.glyphs.dot))
 
     def _unanswered(self, entry: AssertionResult) -> list[str]:

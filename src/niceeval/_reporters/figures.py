@@ -9,9 +9,10 @@ from niceeval._model.result import AttemptResult
 
 
 def cost_of(result: AttemptResult) -> float | None:
-    """What the attempt cost in USD: measured, else estimated from prices, else None."""
-    if result.usage is not None and result.usage.cost_usd is not None:
-        return result.usage.cost_usd
+    """What the attempt cost in USD, None unless the cost of its every turn is known.
+
+    `usage.cost_usd` is no second source: it sums the turns that measured theirs, and may lack the others.
+    """
     return result.estimated_cost_usd
 
 

@@ -1,1 +1,1 @@
-"""Foundations that know nothing of evals: errors, ids, JSON, redaction, clock, the guest boundary. Standard library only."""
+"""Foundations that know nothing of evals: errors, ids, JSON, redaction, clock, the guest boundary."""

@@ -57,7 +57,7 @@ class GuestHost:
 
 
 class GuestScope:
-    """The guest calls that belong together (one attempt, one experiment's hooks): one label, one deadline when closing."""
+    """The guest calls that belong together (an attempt's, an experiment's hooks): one label, one end when closing."""
 
     __slots__ = ("_close_by", "_deadline", "abandoned", "host", "label")
 
@@ -68,11 +68,19 @@ class GuestScope:
         self._close_by: float | None = None
         self._deadline: float | None = None
 
-    async def call(self, name: str, limit: float | None, function: Callable[..., Any], *args: Any) -> Any:
+    async def call(
+        self,
+        name: str,
+        limit: float | None,
+        function: Callable[..., Any],
+        *args: Any,
+        on_cancel: Callable[[], None] | None = None,
+    ) -> Any:
         """Run one guest call and return what it returns; what it raises is raised here.
 
         Raises GuestTimeout when `limit` seconds pass first, GuestCancelledItself when the guest ends itself with
-        CancelledError. A cancellation of the caller is forwarded to the guest, which has the grace period to end.
+        CancelledError. A cancellation of the caller is forwarded to the guest, which has the grace period to end;
+        `on_cancel` is told first, since a thread cannot see it otherwise.
         """
         task = asyncio.ensure_future(self._shell(function, args))
         task.set_name(self.label)
@@ -85,6 +93,8 @@ class GuestScope:
         try:
             await self._wait(task, limit)
         except asyncio.CancelledError:
+            if on_cancel is not None:
+                on_cancel()
             await self._end(task, name)
             raise
         finally:
@@ -93,6 +103,8 @@ class GuestScope:
         if not task.done():
             # Everything of this scope that is still running, nested calls included, ends by one common instant.
             self._close_by = time.monotonic() + self.host.grace
+            if on_cancel is not None:
+                on_cancel()
             ended = await self._end(task, name, extra=_SETTLE)
             raise GuestTimeout(name, limit or 0.0, abandoned=not ended)
         return _outcome(task)
@@ -163,7 +175,8 @@ class GuestScope:
 
 
 def _returns_coroutine(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
+    call = type(function).__call__ if not inspect.isfunction(function) else None
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 def _outcome(task: asyncio.Task[Any]) -> Any:

@@ -17,7 +17,7 @@ Job = tuple[contextvars.Context, Callable[[], Any], "asyncio.Future[Any]"]
 
 
 class DaemonThreads:
-    """Runs plain functions off the loop. At most `limit` run at a time, abandoned ones not counted; more wait their turn."""
+    """Runs plain functions off the loop, at most `limit` at a time, abandoned ones not counted; more wait."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -67,7 +67,11 @@ def _run_job(context: contextvars.Context, function: Callable[[], Any], future: 
 
 
 def _deliver(
-    loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], *, value: Any = None, error: BaseException | None = None
+    loop: asyncio.AbstractEventLoop,
+    future: asyncio.Future[Any],
+    *,
+    value: Any = None,
+    error: BaseException | None = None,
 ) -> None:
     def settle() -> None:
         if future.done():

@@ -46,7 +46,7 @@ class _Guest:
 
 
 class LoopWatch:
-    """Watches the running loop from a daemon thread between `start` and `stop`; all methods but those are the loop's."""
+    """Watches the running loop from a daemon thread between `start` and `stop`."""
 
     def __init__(self, on_block: Callable[[Block], None], on_stuck: Callable[[Block], None]) -> None:
         self._on_block = on_block
@@ -122,8 +122,10 @@ class LoopWatch:
         guest = self._current_guest()
         if self._seen is None:
             self._seen = Block(guest.label if guest else None, self._where(), silent)
-        deadline = guest.deadline if guest else max(
-            (g.deadline for g in list(self._guests.values()) if g.deadline is not None), default=None
+        deadline = (
+            guest.deadline
+            if guest
+            else max((g.deadline for g in list(self._guests.values()) if g.deadline is not None), default=None)
         )
         if deadline is None or time.monotonic() < deadline:
             return
@@ -159,9 +161,7 @@ _STDLIB = sys.base_prefix
 
 
 def _is_project_code(filename: str) -> bool:
-    return not (
-        is_ours(filename) or filename.startswith((_STDLIB, "<")) or "site-packages" in filename
-    )
+    return not (is_ours(filename) or filename.startswith((_STDLIB, "<")) or "site-packages" in filename)
 
 
 def _has_guest_frame(frame: FrameType | None) -> bool:

@@ -26,3 +26,10 @@ def code_for(error: BaseException) -> int:
 def code_after(problems: object) -> int:
     """The exit code of a command that did its work, beside the problems it met."""
     return NOT_PASSED if problems else PASSED
+
+
+def code_of(status: str) -> int:
+    """The exit code of a run's status (`RunFinished.status`)."""
+    if status == "interrupted":
+        return INTERRUPTED
+    return PASSED if status == "passed" else NOT_PASSED

@@ -9,7 +9,7 @@ from niceeval._model.result import ChannelCoverage
 
 _RANK: Mapping[Level, int] = {"complete": 0, "partial": 1, "unavailable": 2}
 
-COMPLETE: MergedCoverage = {channel: ("complete", ()) for channel in CHANNELS}
+COMPLETE: MergedCoverage = dict.fromkeys(CHANNELS, ("complete", ()))
 
 
 def declared(coverage: EvidenceCoverage) -> MergedCoverage:

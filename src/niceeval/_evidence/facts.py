@@ -1,15 +1,15 @@
 """Folding an event stream into facts: tool calls with their results, subagent calls, open questions.
 
 Pairing runs over a session: a result closes the earliest open call of the same id, also one of an earlier turn, and
-the call belongs to the turn that made it. What cannot be paired is an anomaly, which lowers the `actions` channel of the
-turn it is found in.
+the call belongs to the turn that made it. What cannot be paired is an anomaly, which lowers the `actions` channel of
+the turn it is found in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from niceeval._model.events import (
     ActionCalled,
@@ -90,6 +90,9 @@ class DerivedFacts:
     compactions: int
 
 
+C = TypeVar("C", ToolCall, SubagentCall)
+
+
 class _Pairing:
     def __init__(self) -> None:
         self.facts = SessionFacts()
@@ -114,13 +117,13 @@ class _Pairing:
         elif isinstance(event, SubagentCompleted):
             self._close(self._open_subagents, event, turn, index)
 
-    def _open(self, calls: dict[str, list[_Call]], call: _Call, turn: int) -> None:
+    def _open(self, calls: dict[str, list[C]], call: C, turn: int) -> None:
         if call.call_id in calls:
             self._note(turn, f"call id {call.call_id} is used more than once")
         calls.setdefault(call.call_id, []).append(call)
 
     def _close(
-        self, calls: Mapping[str, list[_Call]], event: ActionResult | SubagentCompleted, turn: int, index: int
+        self, calls: Mapping[str, list[C]], event: ActionResult | SubagentCompleted, turn: int, index: int
     ) -> None:
         open_calls = calls.get(event.call_id)
         if open_calls is None:
@@ -137,16 +140,14 @@ class _Pairing:
         self.facts.anomalies.setdefault(turn, []).append(text)
 
     def finish(self, last_turn: int, waiting: bool) -> SessionFacts:
-        for calls in (*self._open_tools.values(), *self._open_subagents.values()):
-            for call in calls:
-                if waiting and call.turn == last_turn:
-                    call.status = "pending"
-                else:
-                    self._note(call.turn, f"{call.call_id} ({call.name}) has no result")
+        left: list[ToolCall | SubagentCall] = [call for calls in self._open_tools.values() for call in calls]
+        left += [call for calls in self._open_subagents.values() for call in calls]
+        for call in left:
+            if waiting and call.turn == last_turn:
+                call.status = "pending"
+            else:
+                self._note(call.turn, f"{call.call_id} ({call.name}) has no result")
         return self.facts
-
-
-_Call = ToolCall | SubagentCall
 
 
 def fold_session(turns: Iterable[TurnEvents]) -> SessionFacts:

@@ -15,7 +15,8 @@ from typing import Any, Literal
 import msgspec
 
 from niceeval._base.errors import AdapterError
-from niceeval._base.json_values import JsonLimits, clean_text, normalise_json
+from niceeval._base.json_values import JsonLimits, normalise_json
+from niceeval._base.plain_text import clean_text
 from niceeval._model.coverage import CHANNELS, Channel, Coverage, EvidenceCoverage
 from niceeval._model.events import (
     EVENT_CLASSES,
@@ -68,7 +69,7 @@ def channels_of(event: StreamEvent) -> tuple[Channel, ...]:
 
 @dataclass(slots=True, kw_only=True)
 class NormalTurn:
-    """A turn that can be relied on to be well formed, what had to be said about it, and which channels it made worse."""
+    """A turn that is well formed, what had to be said about it, and which channels it made worse."""
 
     events: list[StreamEvent] = field(default_factory=list)
     status: TurnStatus = "completed"
@@ -160,7 +161,8 @@ class _Boundary:
             raw = self._from_mapping(raw, where)
         clean = _CLEANERS.get(type(raw))
         if clean is not None:
-            return clean(self, raw, where)
+            known: StreamEvent = clean(self, raw, where)
+            return known
         if isinstance(raw, UnknownEvent):
             return self._unknown(raw.type, raw.data, where)
         raise self._refuse(f"{where} is {_kind(raw)}", "events are niceeval.adapter events, or mappings with a `type`")
@@ -207,7 +209,8 @@ class _Boundary:
         if problems:
             self._problems.extend(problems)
             self._lossy(where, ("data",) if where == "data" else ("events", "actions"))
-        return plain
+        # A guest may go on using the object it handed over; what is evidence must not change under us.
+        return msgspec.json.decode(msgspec.json.encode(plain)) if isinstance(plain, (dict, list)) else plain
 
     def one_of(self, value: object, allowed: tuple[str, ...], where: str) -> Any:
         """One of the words of a closed list."""

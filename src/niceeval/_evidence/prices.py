@@ -73,6 +73,21 @@ def cost_of(usage: Usage, price: Price) -> Decimal | None:
     return total / _PER_MILLION
 
 
+def turn_cost(
+    usage: Usage | None, model: str | None, pricing: Mapping[str, Price]
+) -> tuple[Decimal | None, str | None]:
+    """What one turn cost, measured first, else priced; or None and why it is not known."""
+    if usage is None:
+        return None, "a turn reported no usage"
+    if usage.cost_usd is not None:
+        return Decimal(str(usage.cost_usd)), None
+    price = price_of(model, pricing)
+    if price is None:
+        return None, "no cost was measured and no model is set" if model is None else f"model {model} has no price"
+    cost = cost_of(usage, price)
+    return (cost, None) if cost is not None else (None, f"the usage does not say all that the price of {model} needs")
+
+
 def _dollars(field: str, value: object) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         raise TypeError(f"{field}: expected US dollars per million tokens, got {value!r}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from niceeval._evidence.scope import Scope
 from niceeval._model.assertion import UnavailableReason
-from niceeval._model.coverage import Channel
+from niceeval._model.coverage import Channel, MergedCoverage
 
 NO_TURN = UnavailableReason(code="no-turn", message="nothing was sent in this scope")
 
@@ -21,20 +21,20 @@ def incomplete(scope: Scope, *channels: Channel) -> UnavailableReason | None:
     """Why the scope cannot prove an absence, a bound or a state on these channels; None where it can."""
     if not scope.turns:
         return NO_TURN
-    for channel in channels:
-        level, reasons = scope.coverage[channel]
-        if level != "complete":
-            return UnavailableReason(
-                code=f"coverage-{level}",
-                channel=channel,
-                message=f"{channel} is {level}: " + "; ".join(reasons[:3]),
-            )
-    return None
+    gaps = (channel_gap(scope.coverage, channel) for channel in channels)
+    return next((gap for gap in gaps if gap is not None), None)
 
 
-def unmatched(scope: Scope, *channels: Channel) -> UnavailableReason | None:
-    """Why "no match" is no answer; None where the channels are complete, so that it is a failure."""
-    return incomplete(scope, *channels)
+def channel_gap(coverage: MergedCoverage, channel: Channel) -> UnavailableReason | None:
+    """Why one channel is not complete, with its reasons; None where it is."""
+    level, reasons = coverage[channel]
+    if level == "complete":
+        return None
+    return UnavailableReason(
+        code=f"coverage-{level}",
+        channel=channel,
+        message=f"{channel} is {level}: " + "; ".join(reasons[:3]),
+    )
 
 
 def is_complete(scope: Scope, *channels: Channel) -> bool:

@@ -11,9 +11,9 @@ from niceeval._evidence.scope import Scope
 from niceeval._judge.availability import incomplete, is_complete
 from niceeval._judge.counting import Count, count_score, count_text
 from niceeval._judge.evaluation import Evaluation, plural, refs_of
-from niceeval._model.matching import describe, difference, matches, nearness
 from niceeval._judge.unset import UNSET
 from niceeval._model.assertion import EvidenceRef
+from niceeval._model.matching import describe, difference, matches, nearness
 
 Call: TypeAlias = ToolCall | SubagentCall
 StatusFilter: TypeAlias = Literal["completed", "failed", "rejected", "pending"] | None
@@ -23,7 +23,7 @@ LOAD_SKILL: Final = "load_skill"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallQuery:
-    """Conditions that must all hold for the same call. `pending_counts` is false where a missing result proves nothing."""
+    """Conditions that must all hold for the same call."""
 
     name: str
     input: Any = UNSET
@@ -35,12 +35,17 @@ class CallQuery:
         return call.name == self.name or (isinstance(call, ToolCall) and call.tool == self.name)
 
     def holds(self, call: Call, *, pending_counts: bool) -> bool:
-        """Whether this call satisfies every condition. A call without a result satisfies no `output` condition."""
+        """Whether this call satisfies every condition. A call without a result satisfies no `output` condition.
+
+        `pending_counts` is false where a missing result proves nothing: then no call counts as pending.
+        """
         if not self.names(call):
             return False
         if self.status is not None and not self._status(call, pending_counts):
             return False
-        if self.input is not UNSET and not matches(self.input, call.input if isinstance(call, ToolCall) else None):
+        if self.input is not UNSET and not matches(
+            self.input, call.input if isinstance(call, ToolCall) else None, root="input"
+        ):
             return False
         if self.remote_url is not UNSET:
             url = call.remote_url if isinstance(call, SubagentCall) else None
@@ -58,7 +63,7 @@ class CallQuery:
         said: list[str] = []
         for label, pattern in (("input", self.input), ("output", self.output), ("remote_url", self.remote_url)):
             if pattern is not UNSET:
-                said.append(describe(pattern, label))
+                said.append(describe(pattern, root=label))
         if self.status is not None:
             said.append(f"status {self.status}")
         return "".join(f", {text}" for text in said)
@@ -193,7 +198,7 @@ def _nearest(query: CallQuery, named: Sequence[Call]) -> str:
 
 def _mismatch(query: CallQuery, call: Call) -> str:
     if query.input is not UNSET and isinstance(call, ToolCall):
-        found = difference(query.input, call.input, "input")
+        found = difference(query.input, call.input, root="input")
         if found is not None:
             return found
     if query.status is not None and call.status != query.status:
@@ -201,7 +206,7 @@ def _mismatch(query: CallQuery, call: Call) -> str:
     if query.output is not UNSET:
         if call.result_event is None:
             return "it has no result"
-        found = difference(query.output, call.output, "output")
+        found = difference(query.output, call.output, root="output")
         if found is not None:
             return found
     return f"status {call.status}"

@@ -21,7 +21,7 @@ _EPSILON = 1e-9
 
 @dataclass(slots=True, kw_only=True)
 class Entry:
-    """One assertion while its attempt runs. `deferred` evaluates it at the end; `threshold` None is the default line."""
+    """One assertion while its attempt runs. `deferred` evaluates it at the end; `threshold` None is the default."""
 
     name: str
     site: CallSite
@@ -39,6 +39,10 @@ class Entry:
     def counts(self) -> bool:
         """Whether a failure touches the verdict: points alone do not, unless `.gate()` was said too."""
         return self.points is None or self.gate_said
+
+    def missed(self) -> bool:
+        """Whether the entry, as it is configured now, is anything but passed."""
+        return outcome_of(self) != "passed"
 
 
 class AssertionHandle:
@@ -117,11 +121,9 @@ class Collector:
         self.entries.append(entry)
         return AssertionHandle(entry)
 
-    def evaluate_deferred(self) -> None:
-        """Evaluate what waited for the end of the eval function."""
-        for entry in self.entries:
-            if entry.evaluation is None and entry.deferred is not None:
-                entry.evaluation = entry.deferred()
+    def waiting(self) -> list[Entry]:
+        """The entries that are evaluated at the end of the eval function."""
+        return [entry for entry in self.entries if entry.evaluation is None and entry.deferred is not None]
 
     def points(self) -> Points | None:
         """Earned and possible points; None where no entry carries any."""
@@ -162,7 +164,7 @@ def stored(entry: Entry, loc: Callable[[CallSite], Loc | None]) -> AssertionResu
         score=0.0 if outcome == "unavailable" else evaluation.score,
         passed=outcome == "passed",
         outcome=outcome,
-        threshold=entry.threshold,
+        threshold=entry.threshold if entry.counts else line_of(entry),
         optional=entry.optional,
         label=_bounded(entry.label),
         group=entry.group,

@@ -18,7 +18,7 @@ from niceeval._model.events import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """`score` lies in [0, 1]; `graded` says that it may lie between. With a `reason` there is no answer and no score."""
+    """`score` lies in [0, 1]; `graded` says it may lie between. With a `reason` there is no answer and no score."""
 
     score: float = 0.0
     graded: bool = False

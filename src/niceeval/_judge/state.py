@@ -73,7 +73,7 @@ def max_cost(scope: Scope, limit: Decimal) -> Evaluation:
 
 
 def output(scope: Scope, judged: Evaluation) -> Evaluation:
-    """`output_equals`, `output_matches`: data that arrived is judged as it is; nothing arrived needs a complete channel."""
+    """`output_equals`, `output_matches`: data that arrived is judged; "none came" needs a complete channel."""
     turn = scope.turns[-1] if scope.turns else None
     if turn is not None and turn.data is not None:
         return judged

@@ -93,7 +93,7 @@ def events_satisfy(scope: Scope, label: str, predicate: Callable[[Sequence[Strea
 
 
 def require_event_type(kind: str, call: str) -> None:
-    """Raises AuthorError (`bad-argument`) for a type that no event can have: a typing error must not pass `not_event`."""
+    """Raises AuthorError (`bad-argument`) for a type that no event has: a slip of the pen must not pass `not_event`."""
     if kind in EVENT_CLASSES:
         return
     close = difflib.get_close_matches(kind, EVENT_CLASSES, n=1)

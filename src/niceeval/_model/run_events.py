@@ -1,4 +1,4 @@
-"""What happens during a run, as typed values: reporters, the board and `--json` see these and nothing else of the runner."""
+"""What happens during a run, as typed values: all that reporters and the board see of the runner."""
 
 from __future__ import annotations
 

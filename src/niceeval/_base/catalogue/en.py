@@ -82,7 +82,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     "bad-file": ("{file}: {problem}", "give a path relative to the eval file, or an InputFile"),
     "bad-output-type": ("output={type}: {problem}", "use a model, a dataclass, a TypedDict or JsonSchema({{...}})"),
     "bad-matcher": ("{problem}", "{fix}"),
-    "no-data": ("turn.data is not there: {problem}", "see the entry `output schema`; turn.raw_data never stops the eval"),
+    "no-data": ("turn.data is not there: {problem}", "see the entry `output schema`"),
     "too-many-entries": ("more than {limit} assertions in one attempt", "record fewer, or check a whole list at once"),
     # Results.
     "no-results": ("{path} has no results", "niceeval exp"),

@@ -1,0 +1,98 @@
+"""`niceeval exp`: plan, run, and say how it went."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from niceeval._base.redaction import Redactor
+from niceeval._cli.errors import print_errors
+from niceeval._cli.process import run_to_end
+from niceeval._cli.streams import Streams
+from niceeval._discover.project import load_project
+from niceeval._plan.plan import RunPlan, make_plan
+from niceeval._record.writer import RunWriter
+from niceeval._reporters.console import Console, Wording
+from niceeval._reporters.status import StatusLine
+from niceeval._version import __version__
+
+RESULTS = ".niceeval"
+
+
+@click.command("exp", add_help_option=False)
+@click.argument("selector", required=False)
+@click.argument("prefixes", nargs=-1)
+@click.option("--tag")
+@click.option("--eval", "evals", multiple=True)
+@click.option("--runs", type=int)
+@click.option("--early-exit/--no-early-exit", default=None)
+@click.option("--strict", is_flag=True)
+@click.option("--max-concurrency", type=int)
+@click.option("--timeout", type=float)
+@click.option("--quiet", is_flag=True)
+@click.option("--verbose", is_flag=True)
+def exp_command(
+    selector: str | None,
+    prefixes: tuple[str, ...],
+    tag: str | None,
+    evals: tuple[str, ...],
+    quiet: bool,
+    verbose: bool,
+    **limits: Any,
+) -> int:
+    """Run the selected evals under the selected experiments."""
+    plan = _plan(selector, (*prefixes, *evals), tag, limits)
+    redact = Redactor(plan.secrets)
+    streams = Streams.standard(redact)
+    print_errors(plan.warnings, streams, "warning")
+    print_errors(plan.problems, streams)
+    writer = RunWriter(plan.root / RESULTS, root=plan.root, redact=redact)
+    wording = Wording(
+        version=__version__,
+        rerun=_rerun(),
+        language=streams.language,
+        quiet=quiet,
+        verbose=verbose,
+    )
+    console = Console(streams.out, streams.err, wording=wording, source_line=_Lines(plan.root).line, redact=redact)
+    return run_to_end(plan, writer, console)
+
+
+def _plan(selector: str | None, prefixes: tuple[str, ...], tag: str | None, limits: dict[str, Any]) -> RunPlan:
+    streams = Streams.standard()
+    live = streams.err.isatty
+    with StatusLine(streams.err, streams.err_style, live=live, doing="loading the project"):
+        project = load_project(Path.cwd())
+        return make_plan(project, selector=selector, eval_prefixes=prefixes, tag=tag, **limits)
+
+
+def _rerun() -> str:
+    """The command that runs the same selection again."""
+    return shlex.join(["niceeval", *sys.argv[1:]]) if sys.argv[1:2] == ["exp"] else "niceeval exp"
+
+
+class _Lines:
+    """Source lines of the project, each file read once, as it is while the run goes."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._files: dict[str, list[str]] = {}
+
+    def line(self, file: str, number: int) -> str | None:
+        """One line, from 1; None for a file outside the project or a line that is not there."""
+        lines = self._files.get(file)
+        if lines is None:
+            lines = self._files[file] = self._read(file)
+        return lines[number - 1] if 0 < number <= len(lines) else None
+
+    def _read(self, file: str) -> list[str]:
+        if file.startswith(("..", "/")):
+            return []
+        try:
+            return (self._root / file).read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            return []

@@ -1,0 +1,135 @@
+"""One run as a process: its event loop, signals, and the way it ends although a guest may hold on to it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NoReturn
+
+from niceeval._base.watchdog import LoopBlocked
+from niceeval._cli.exit_codes import INTERRUPTED, NOT_PASSED, code_of
+from niceeval._model.run_events import RunFinished, RunNotice
+from niceeval._plan.plan import RunPlan
+from niceeval._record.writer import RunWriter
+from niceeval._reporters.console import Console
+from niceeval._run.run import Outside, RunHandle, run_plan
+
+LAST_WAIT = 2.0
+"""Seconds that what is left of guests has at the very end, before the process leaves without it."""
+MAX_TASK_NOTICES = 5
+
+
+def run_to_end(plan: RunPlan, writer: RunWriter, console: Console) -> int:
+    """Run the plan and return the exit code. The console is closed and the signal handlers are put back."""
+    handle = RunHandle()
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(_task_notices(console))
+    outside = Outside(
+        emit=console.handle, live=console.live, exit_code=code_of, leave=lambda why: _leave_stuck(console, why)
+    )
+    try:
+        with _signals(loop, handle, console):
+            finished: RunFinished = loop.run_until_complete(run_plan(plan, writer, outside, handle))
+            _end_loop(loop)
+    finally:
+        writer.close()
+        console.close()
+    return finished.exit_code
+
+
+def leave(code: int) -> NoReturn:
+    """End the process with this code, also where a guest's thread would hold it for ever."""
+    held = threading.Thread(target=_leave_later, args=(code,), name="niceeval-exit", daemon=True)
+    held.start()
+    sys.exit(code)
+
+
+def _leave_later(code: int) -> None:
+    # A daemon thread goes on while the interpreter waits for the others: it is the one that can still say "enough".
+    time.sleep(LAST_WAIT)
+    _flush()
+    os._exit(code)
+
+
+def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel what guests have left behind and give it a moment; `asyncio.run` would wait for it for ever."""
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(asyncio.wait(left, timeout=0.2))
+    if all(task.done() for task in left):
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+        return
+    for task in left:
+        # The process ends without it: that it is still pending is known and was reported.
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
+@contextmanager
+def _signals(loop: asyncio.AbstractEventLoop, handle: RunHandle, console: Console) -> Iterator[None]:
+    """Raw handlers: the first Ctrl-C or SIGTERM ends the run in good order, the second leaves at once.
+
+    A handler of asyncio's own would run only after a guest that blocks the loop had finished.
+    """
+    seen = 0
+
+    def on_signal(signum: int, frame: FrameType | None) -> None:
+        nonlocal seen
+        seen += 1
+        if seen > 1:
+            console.restore()
+            _flush()
+            os._exit(INTERRUPTED)
+        loop.call_soon_threadsafe(lambda: handle.interrupt())
+        if handle.is_stuck():
+            raise LoopBlocked("interrupted while it blocked the event loop")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _task_notices(console: Console) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+    """What asyncio would print about tasks that guests left alone becomes a few notices."""
+    said = 0
+
+    def on_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        nonlocal said
+        said += 1
+        if said > MAX_TASK_NOTICES:
+            return
+        error = context.get("exception")
+        what = f"{type(error).__name__}: {error}" if error is not None else str(context.get("message"))
+        console.handle(RunNotice(code="task-error", level="warning", message=f"a task nobody waits for: {what}"[:500]))
+
+    return on_exception
+
+
+def _leave_stuck(console: Console, why: str) -> NoReturn:
+    console.restore()
+    console.say_at_once(f"error[loop-stuck]: {why}; the finished attempts are stored")
+    _flush()
+    os._exit(NOT_PASSED)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # a closed pipe: nobody is left to read
+            continue

@@ -1,0 +1,1 @@
+"""The author's `t`: driving the agent, reading what it did, recording assertions."""

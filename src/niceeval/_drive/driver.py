@@ -1,0 +1,269 @@
+"""One attempt's drive: it sends turns through the guest boundary, keeps the log, and remembers the first fault.
+
+`t`, sessions and turn handles are thin faces of it. After `seal` nothing has an effect any more; what still comes is
+counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from niceeval._base.callsite import CallSite, call_site
+from niceeval._base.errors import AuthorError, NiceevalError, StopEval
+from niceeval._base.guest import GuestScope
+from niceeval._base.json_values import json_text, normalise_json
+from niceeval._base.plain_text import clean_text
+from niceeval._drive.faults import Fault, fault_of_error, fault_of_guest
+from niceeval._drive.log import AttemptLog
+from niceeval._drive.sending import Sending
+from niceeval._drive.structured import OutputForm
+from niceeval._evidence.coverage import declared
+from niceeval._evidence.normalise import NormalTurn, normalise_turn
+from niceeval._evidence.prices import Price, turn_cost
+from niceeval._evidence.scope import Scope, TurnRecord
+from niceeval._judge.availability import channel_gap
+from niceeval._judge.collector import AssertionHandle, Collector, Entry
+from niceeval._judge.evaluation import Evaluation
+from niceeval._model.agent import Agent, AgentContext, AgentSession
+from niceeval._model.events import Loc
+from niceeval._model.json_types import JsonValue
+from niceeval._model.result import Diagnostic, Phase
+from niceeval._model.turn_input import TurnInput
+
+GROUP: ContextVar[str | None] = ContextVar("niceeval_group", default=None)
+"""The title of the group the author's code is in; a context variable, so that parallel tasks have their own."""
+
+MAX_TURNS = 10_000
+"""Sends that one attempt may make."""
+
+
+class OnProgress(Protocol):
+    """Told what the attempt is doing now; for the live display only."""
+
+    def __call__(
+        self,
+        phase: Phase,
+        turn: int | None = None,
+        text: str | None = None,
+        current: float | None = None,
+        total: float | None = None,
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What an attempt is about: fixed before it starts."""
+
+    agent: Agent
+    model: str | None
+    reasoning_effort: str | None
+    flags: Mapping[str, JsonValue]
+    experiment_id: str
+    eval_id: str
+    attempt: int
+    root: Path
+    folder: Path
+    pricing: Mapping[str, Price]
+
+
+class Driver:
+    """The state of one attempt while it runs. `fault` is the first thing that made it errored."""
+
+    def __init__(self, setting: Setting, scope: GuestScope, on_progress: OnProgress) -> None:
+        self.setting = setting
+        self.scope = scope
+        self.log = AttemptLog(declared(setting.agent.evidence_coverage))
+        self.collector = Collector()
+        self.fault: Fault | None = None
+        self.skip_reason: str | None = None
+        self.phase: Phase = "eval"
+        self.turn: int | None = None
+        self.turn_site: CallSite | None = None
+        self.sealed = False
+        self.late = 0
+        self._on_progress = on_progress
+        self._sendings: list[Sending[Any]] = []
+        self._busy: dict[int, int] = {}
+
+    # Faults -----------------------------------------------------------------------------------------------------
+
+    def fail(self, fault: Fault) -> StopEval:
+        """Remember the attempt's first fault; the result ends the eval when it is raised."""
+        if self.sealed:
+            self.late += 1
+        elif self.fault is None:
+            self.fault = fault
+        return StopEval(fault.message)
+
+    def stop(self, why: str) -> StopEval:
+        """Ends the eval for a reason that an assertion entry has recorded already."""
+        return StopEval(why)
+
+    def author_fault(self, error: NiceevalError, site: CallSite | None = None) -> StopEval:
+        """An author's mistake, at the line that made it."""
+        return self.fail(fault_of_error(error, "eval", site or call_site()))
+
+    def loc(self, site: CallSite) -> Loc | None:
+        """A place relative to the project's root; None for code that has no file."""
+        if site.line <= 0:
+            return None
+        file = os.path.relpath(site.file, self.setting.root) if os.path.isabs(site.file) else site.file
+        return Loc(file=file.replace(os.sep, "/"), line=site.line, column=site.column)
+
+    # Recording --------------------------------------------------------------------------------------------------
+
+    def record(
+        self,
+        name: str,
+        site: CallSite,
+        *,
+        evaluation: Evaluation | None = None,
+        deferred: Callable[[], Evaluation] | None = None,
+        **settings: Any,
+    ) -> AssertionHandle:
+        """One assertion entry, evaluated already or at the end."""
+        if self.sealed:
+            self.late += 1
+            raise StopEval("the attempt is sealed")
+        entry = Entry(name=name, site=site, group=GROUP.get(), evaluation=evaluation, deferred=deferred, **settings)
+        try:
+            return self.collector.add(entry)
+        except AuthorError as error:
+            raise self.author_fault(error, site) from None
+
+    def evaluate(self, evaluate: Callable[[Scope], Evaluation], scope: Scope, site: CallSite) -> Evaluation:
+        """Evaluate on a scope; a condition that cannot be asked is the author's fault, at the assertion's line."""
+        try:
+            return evaluate(scope)
+        except AuthorError as error:
+            raise self.author_fault(error, site) from None
+
+    # Sending ----------------------------------------------------------------------------------------------------
+
+    def sending(self, call: str, site: CallSite, make: Callable[[], Any]) -> Sending[Any]:
+        """An awaitable for one send, registered so that one nobody awaits is found."""
+        if self.sealed:
+            self.late += 1
+            raise StopEval("the attempt is sealed")
+        sending: Sending[Any] = Sending(make, call, site)
+        self._sendings.append(sending)
+        if len(self._sendings) > 64:
+            self._sendings = [held for held in self._sendings if not held.finished]
+        return sending
+
+    def left_sendings(self) -> list[Sending[Any]]:
+        """Sends that were never awaited, or that nobody waited for to the end."""
+        return [sending for sending in self._sendings if not sending.finished]
+
+    async def send(
+        self, session: AgentSession, number: int, input: TurnInput, site: CallSite, form: OutputForm | None
+    ) -> tuple[TurnRecord, Any, str | None]:
+        """One turn: the record, the converted data, and why there is none (None: none was wanted, or it is there)."""
+        self._require_free_line(number, site)
+        record = self.log.begin_turn(number, clean_text(input.text, 1_000_000)[0], self.loc(site))
+        self._busy[number] = site.line
+        self.phase, self.turn, self.turn_site = "send", record.number, site
+        self._on_progress("send", record.number + 1)
+        try:
+            normal = await self._call_agent(session, record, input, site, form is not None)
+        finally:
+            self._busy.pop(number, None)
+            self.phase = "eval"
+        cost, problem = turn_cost(normal.usage, self.setting.model, self.setting.pricing)
+        self.log.end_turn(record, normal, cost, problem)
+        data, missing = self._judge_output(record, form, site) if form is not None else (None, None)
+        return record, data, missing
+
+    def _require_free_line(self, number: int, site: CallSite) -> None:
+        if self.sealed:
+            self.late += 1
+            raise StopEval("the attempt is sealed")
+        if number in self._busy:
+            raise self.author_fault(AuthorError("session-busy", line=self._busy[number]), site)
+        if sum(len(turns) for turns in self.log.sessions) >= MAX_TURNS:
+            raise self.author_fault(AuthorError("too-many-turns", limit=f"{MAX_TURNS:,}"), site)
+
+    async def _call_agent(
+        self, session: AgentSession, record: TurnRecord, input: TurnInput, site: CallSite, wants_data: bool
+    ) -> NormalTurn:
+        agent = self.setting.agent
+        context = self.context(session, record.number)
+        try:
+            value = await self.scope.call("send", None, agent.send, input, context, on_cancel=context.cancelled.set)
+            return normalise_turn(value, agent=agent.name, declared=agent.evidence_coverage, wants_data=wants_data)
+        except asyncio.CancelledError:
+            self.log.lose_turn(record, "was cancelled")
+            raise
+        except NiceevalError as error:
+            self.log.lose_turn(record, "ended in an error")
+            raise self.fail(fault_of_error(error, "send", site)) from None
+        except BaseException as error:  # noqa: BLE001 - a guest: whatever it raises is this attempt's error
+            self.log.lose_turn(record, "ended in an error")
+            raise self.fail(fault_of_guest(error, "send", site, self.setting.root)) from None
+
+    def context(self, session: AgentSession, turn: int | None) -> AgentContext:
+        """What the adapter's callbacks receive."""
+        setting = self.setting
+        return AgentContext(
+            session=session,
+            model=setting.model,
+            reasoning_effort=setting.reasoning_effort,
+            flags=setting.flags,
+            experiment_id=setting.experiment_id,
+            eval_id=setting.eval_id,
+            attempt=setting.attempt,
+            log=lambda message: self._adapter_log(message, turn),
+            progress=lambda message, *, current=None, total=None: self._on_progress(
+                self.phase, None if turn is None else turn + 1, str(message), current, total
+            ),
+            diagnostic=lambda code, level, message, data=None: self._diagnose(code, level, message, data, turn),
+        )
+
+    def _adapter_log(self, message: str, turn: int | None) -> None:
+        if self.sealed:
+            self.late += 1
+        else:
+            self.log.say("adapter", clean_text(str(message), 1_000_000)[0], turn)
+
+    def _diagnose(
+        self, code: str, level: Literal["info", "warning", "error"], message: str, data: JsonValue, turn: int | None
+    ) -> None:
+        if self.sealed:
+            self.late += 1
+            return
+        checked: Literal["info", "warning", "error"] = level if level in ("info", "warning", "error") else "warning"
+        self.log.diagnose(
+            Diagnostic(
+                code=clean_text(str(code), 200)[0],
+                level=checked,
+                message=clean_text(str(message), 4_000)[0],
+                data=normalise_json(data)[0],
+                turn=turn,
+            )
+        )
+
+    def _judge_output(self, record: TurnRecord, form: OutputForm, site: CallSite) -> tuple[Any, str | None]:
+        if record.data is None:
+            missing = "the agent gave no data"
+            gap = channel_gap(record.coverage, "data")
+            evaluation = Evaluation(expected=form.name, received="no data", detail=missing, reason=gap)
+        else:
+            try:
+                return form.convert(record.data), None
+            except ValueError as error:
+                missing = str(error)
+                evaluation = Evaluation(expected=form.name, received=json_text(record.data, 2_000), detail=missing)
+        self.record("output schema", site, evaluation=evaluation)
+        if evaluation.reason is None:
+            record.status = "failed"
+        return None, missing
+
+    def seal(self) -> None:
+        """From here on nothing changes the attempt."""
+        self.sealed = True

@@ -1,0 +1,148 @@
+"""What made an attempt errored, or failed by a plain `assert`: named, placed, with the user's own frames."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from niceeval._base.callsite import CallSite, is_ours, traceback_sites
+from niceeval._base.errors import NiceevalError, SkipEval, StopEval
+from niceeval._base.guest import GuestCancelledItself
+from niceeval._base.plain_text import clean_text
+from niceeval._base.watchdog import LoopBlocked
+from niceeval._model.result import Phase
+
+MAX_MESSAGE = 4_000
+MAX_FRAMES = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Why no trustworthy conclusion can be drawn. `trace` holds the user's frames, `next_step` what to do."""
+
+    code: str
+    phase: Phase
+    message: str
+    site: CallSite | None = None
+    trace: str | None = None
+    next_step: str | None = None
+
+
+def fault_of_error(error: NiceevalError, phase: Phase, site: CallSite | None) -> Fault:
+    """A fault that niceeval named itself."""
+    return Fault(
+        code=error.code,
+        phase=phase,
+        message=bounded_text(error.message()),
+        site=site,
+        trace=error.frames,
+        next_step=error.next_step() or None,
+    )
+
+
+def fault_of_guest(error: BaseException, phase: Phase, site: CallSite | None, root: Path) -> Fault:
+    """What an adapter, a hook or an eval raised."""
+    if isinstance(error, LoopBlocked):
+        return Fault(
+            code="timeout",
+            phase=phase,
+            message="it blocked the event loop beyond the attempt's timeout and was interrupted",
+            site=site,
+            trace=user_frames(error, root),
+            next_step="use async calls there, or make it a plain function: those run in a thread",
+        )
+    code = (
+        "author-error" if phase == "eval" else f"{phase}-failed" if phase in ("setup", "teardown") else "adapter-error"
+    )
+    return Fault(code=code, phase=phase, message=error_text(error), site=site, trace=user_frames(error, root))
+
+
+def error_text(error: BaseException) -> str:
+    """`ValueError: the message`, bounded; an exception that cannot even say its name is survived."""
+    try:
+        text = str(error)
+    except Exception as nested:  # noqa: BLE001 - a guest's __str__ may raise anything; the text says so
+        text = f"(its text raises {type(nested).__name__})"
+    if isinstance(error, GuestCancelledItself):
+        return text
+    name = type(error).__name__
+    return bounded_text(f"{name}: {text}" if text else name)
+
+
+def bounded_text(text: str) -> str:
+    """At most `MAX_MESSAGE` characters that can be stored."""
+    return clean_text(text, MAX_MESSAGE)[0]
+
+
+def user_frames(error: BaseException, root: Path) -> str | None:
+    """The traceback without niceeval's own frames, innermost last; None where nothing is left."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not is_ours(frame.filename) and os.sep + "asyncio" + os.sep not in frame.filename
+    ]
+    if not frames:
+        return None
+    lines: list[str] = []
+    for frame in frames[-MAX_FRAMES:]:
+        lines.append(f"{shown_file(frame.filename, root)}:{frame.lineno} in {frame.name}")
+        if frame.line:
+            lines.append(f"    {frame.line}")
+    return bounded_text("\n".join(lines))
+
+
+def shown_file(filename: str, root: Path) -> str:
+    """A file below the root by its relative path, another one by its last parts."""
+    if filename.startswith(str(root) + os.sep):
+        return os.path.relpath(filename, root).replace(os.sep, "/")
+    parts = filename.replace(os.sep, "/").split("/")
+    return "/".join(parts[-3:])
+
+
+def last_project_site(error: BaseException, root: Path) -> CallSite | None:
+    """The innermost frame of the traceback that lies in the project."""
+    for site in reversed(traceback_sites(error.__traceback__)):
+        if in_project(site.file, root):
+            return site
+    return None
+
+
+def in_project(filename: str, root: Path) -> bool:
+    """Whether a code file belongs to the user's project, environments below it excluded."""
+    if not filename.startswith(str(root) + os.sep):
+        return False
+    inside = filename[len(str(root)) :]
+    return "site-packages" not in inside and f"{os.sep}.venv{os.sep}" not in inside
+
+
+def asserted_site(error: AssertionError, root: Path) -> CallSite | None:
+    """Where a plain `assert` of the project failed; None where the error came from a library's own frames."""
+    sites = traceback_sites(error.__traceback__)
+    return sites[-1] if sites and in_project(sites[-1].file, root) else None
+
+
+def assert_source(site: CallSite) -> str:
+    """The failed statement as its author wrote it, on one line."""
+    return linecache.getline(site.file, site.line).strip() or "assert"
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions of a (nested) group; the exception itself where it is none."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves(inner)
+    else:
+        yield error
+
+
+def control_flow(error: BaseException) -> StopEval | None:
+    """The stop that an eval ended with, also from within a task group; a skip only where nothing else went wrong."""
+    found = list(leaves(error))
+    stops = [inner for inner in found if isinstance(inner, StopEval)]
+    if not stops or len(stops) < len(found):
+        return None
+    return next((stop for stop in stops if not isinstance(stop, SkipEval)), stops[0])

@@ -1,0 +1,247 @@
+"""One attempt: set up, run the eval function, evaluate, tear down. An exception in it is this attempt's alone."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from niceeval._base.clock import utc_text
+from niceeval._base.errors import AuthorError, NiceevalError, SkipEval, StopEval
+from niceeval._base.guest import GuestHost, GuestScope, GuestTimeout
+from niceeval._discover.specs import MISSING
+from niceeval._drive.context import EvalContext
+from niceeval._drive.driver import Driver, OnProgress, Setting
+from niceeval._drive.faults import (
+    Fault,
+    assert_source,
+    asserted_site,
+    control_flow,
+    error_text,
+    fault_of_error,
+    fault_of_guest,
+    last_project_site,
+    leaves,
+)
+from niceeval._judge.evaluation import Evaluation
+from niceeval._model.agent import AgentSession
+from niceeval._model.result import Diagnostic, Phase
+from niceeval._plan.plan import AttemptPlan, RunPlan
+from niceeval.loaders import running_eval
+
+TEARDOWN_LIMIT = 30.0
+"""Seconds an agent's teardown may take; it has its own limit, since it runs after the attempt's has passed too."""
+
+
+@dataclass(slots=True, kw_only=True)
+class FinishedAttempt:
+    """An attempt whose guests have ended or were abandoned: what is needed to seal it. `phases` in milliseconds."""
+
+    plan: AttemptPlan
+    driver: Driver
+    started_at: str
+    duration_ms: int
+    phases: dict[str, int] = field(default_factory=dict)
+
+
+async def run_attempt(
+    attempt: AttemptPlan, plan: RunPlan, host: GuestHost, label: str, on_progress: OnProgress
+) -> FinishedAttempt:
+    """Run one attempt to its end. Raises CancelledError when it was cancelled from outside, after its teardown."""
+    return await _Attempt(attempt, plan, host, label, on_progress).run()
+
+
+class _Attempt:
+    def __init__(
+        self, attempt: AttemptPlan, plan: RunPlan, host: GuestHost, label: str, on_progress: OnProgress
+    ) -> None:
+        experiment = attempt.experiment
+        self._plan = attempt
+        self._root = plan.root
+        self._scope = GuestScope(host, label)
+        self._driver = Driver(
+            Setting(
+                agent=experiment.agent,
+                model=experiment.model,
+                reasoning_effort=experiment.reasoning_effort,
+                flags=experiment.flags,
+                experiment_id=experiment.id,
+                eval_id=attempt.eval.id,
+                attempt=attempt.attempt,
+                root=plan.root,
+                folder=attempt.eval.file.parent,
+                pricing=plan.config.pricing,
+            ),
+            self._scope,
+            on_progress,
+        )
+        self._on_progress = on_progress
+        self._setup_entered = False
+        self._phases: dict[str, int] = {}
+
+    async def run(self) -> FinishedAttempt:
+        started_at, started = utc_text(), time.monotonic()
+        try:
+            await self._guarded_body()
+            self._evaluate_deferred()
+        finally:
+            await shielded(self._end())
+        self._driver.seal()
+        return FinishedAttempt(
+            plan=self._plan,
+            driver=self._driver,
+            started_at=started_at,
+            duration_ms=round((time.monotonic() - started) * 1000),
+            phases=self._phases,
+        )
+
+    async def _guarded_body(self) -> None:
+        """The part under the attempt's timeout; whatever it raises becomes a fault, a failed gate or a stop."""
+        driver = self._driver
+        try:
+            await self._scope.call("eval", self._plan.timeout, self._body)
+        except GuestTimeout as timeout:
+            driver.fail(self._timeout_fault(timeout))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a guest: what it raises is this attempt's outcome
+            self._take(error)
+
+    async def _body(self) -> None:
+        agent = self._plan.experiment.agent
+        if agent.setup is not None:
+            self._enter("setup")
+            self._setup_entered = True
+            started = time.monotonic()
+            try:
+                await self._scope.call("setup", None, agent.setup, self._driver.context(AgentSession(), None))
+            except Exception as error:  # noqa: BLE001 - the agent's hook is a guest
+                raise self._driver.fail(self._hook_fault("setup", error)) from None
+            finally:
+                self._spent("setup", started)
+        self._enter("eval")
+        started = time.monotonic()
+        try:
+            await self._call_eval()
+        finally:
+            self._spent("eval", started)
+        self._find_left_sends()
+
+    async def _call_eval(self) -> None:
+        running_eval.set(True)
+        spec = self._plan.eval
+        t = EvalContext(self._driver)
+        await (spec.function(t) if spec.row is MISSING else spec.function(t, spec.row))
+
+    def _find_left_sends(self) -> None:
+        for sending in self._driver.left_sendings():
+            code = "send-unfinished" if sending.started else "send-not-awaited"
+            self._driver.author_fault(AuthorError(code, call=sending.call), sending.site)
+            return
+
+    def _take(self, error: BaseException) -> None:
+        """Decide what an exception of the eval function means."""
+        if control_flow(error) is not None:
+            if not isinstance(control_flow(error), SkipEval):
+                self._driver.skip_reason = None
+            return
+        real = next((leaf for leaf in leaves(error) if not isinstance(leaf, StopEval)), error)
+        site = asserted_site(real, self._root) if isinstance(real, AssertionError) else None
+        if site is not None:
+            detail = error_text(real)
+            self._driver.record(
+                assert_source(site),
+                site,
+                evaluation=Evaluation(
+                    expected="the assertion holds", received=detail.removeprefix("AssertionError: ") or "it does not"
+                ),
+            )
+        elif isinstance(real, NiceevalError):
+            self._driver.fail(fault_of_error(real, "eval", last_project_site(real, self._root)))
+        else:
+            site = last_project_site(real, self._root)
+            self._driver.fail(fault_of_guest(real, self._driver.phase, site, self._root))
+
+    def _hook_fault(self, phase: Phase, error: BaseException) -> Fault:
+        site = last_project_site(error, self._root)
+        if isinstance(error, NiceevalError):
+            return fault_of_error(error, phase, site)
+        return fault_of_guest(error, phase, site, self._root)
+
+    def _timeout_fault(self, timeout: GuestTimeout) -> Fault:
+        driver = self._driver
+        phase = driver.phase
+        where = f"{phase}, turn {driver.turn + 1}" if phase == "send" and driver.turn is not None else phase
+        message = f"{timeout.limit:g}s passed in {where}"
+        if self._scope.abandoned:
+            message += f"; {self._scope.abandoned[0]} ignored the cancellation and was abandoned"
+        lines = driver.log.lines
+        return Fault(
+            code="timeout",
+            phase=phase,
+            message=message,
+            site=driver.turn_site if phase == "send" else None,
+            trace=f"last log  {lines[-1].text[:300]}" if lines else None,
+        )
+
+    def _evaluate_deferred(self) -> None:
+        self._enter("judge")
+        for entry in self._driver.collector.waiting():
+            assert entry.deferred is not None
+            try:
+                entry.evaluation = entry.deferred()
+            except StopEval:
+                continue
+            except Exception as error:  # noqa: BLE001 - a predicate that the author gave
+                site = last_project_site(error, self._root) or entry.site
+                self._driver.fail(fault_of_guest(error, "eval", site, self._root))
+
+    async def _end(self) -> None:
+        await self._cancel_left_tasks()
+        agent = self._plan.experiment.agent
+        if agent.teardown is None or (agent.setup is not None and not self._setup_entered):
+            return
+        self._enter("teardown")
+        started = time.monotonic()
+        scope = GuestScope(self._scope.host, self._scope.label)
+        try:
+            await scope.call("teardown", TEARDOWN_LIMIT, agent.teardown, self._driver.context(AgentSession(), None))
+        except Exception as error:  # noqa: BLE001 - a guest; the verdict stands, the failure is reported
+            self._driver.log.diagnose(
+                Diagnostic(
+                    code="teardown-failed", level="error", message=f"{agent.name}: teardown: {error_text(error)}"
+                )
+            )
+        finally:
+            self._spent("teardown", started)
+
+    async def _cancel_left_tasks(self) -> None:
+        tasks = {sending.task for sending in self._driver.left_sendings() if sending.task is not None}
+        tasks = {task for task in tasks if not task.done()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._scope.host.grace)
+
+    def _enter(self, phase: Phase) -> None:
+        self._driver.phase = phase
+        self._on_progress(phase)
+
+    def _spent(self, phase: Phase, started: float) -> None:
+        self._phases[phase] = round((time.monotonic() - started) * 1000)
+
+
+async def shielded(work: Coroutine[Any, Any, None]) -> None:
+    """Run cleanup to its end although the task around it is cancelled; the cancellation is raised afterwards."""
+    task = asyncio.ensure_future(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            cancelled = True
+    task.result()
+    if cancelled:
+        raise asyncio.CancelledError

@@ -1,0 +1,183 @@
+"""Sealing: from a finished attempt to the immutable result that is stored."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+from niceeval._base.ids import locator_of
+from niceeval._discover.specs import ExperimentSpec
+from niceeval._drive.driver import Driver
+from niceeval._drive.faults import Fault
+from niceeval._evidence.coverage import stored as stored_coverage
+from niceeval._evidence.o11y import summarise
+from niceeval._evidence.scope import attempt_scope
+from niceeval._judge.collector import stored
+from niceeval._judge.verdict import attempt_verdict
+from niceeval._model.events import encode_events
+from niceeval._model.result import (
+    AttemptResult,
+    ChannelCoverage,
+    Diagnostic,
+    ErrorInfo,
+    ExperimentInfo,
+    SourceFile,
+    Verdict,
+)
+from niceeval._model.usage import add_usage
+from niceeval._record.writer import SealedAttempt
+from niceeval._run.attempt import FinishedAttempt
+
+MAX_SOURCE_BYTES = 512_000
+"""The largest source file that is kept beside a result."""
+
+
+class Sources:
+    """The project's source files as they were during this run, each read once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._files: dict[str, SourceFile | None] = {}
+
+    def get(self, path: str) -> SourceFile | None:
+        """A file by its path relative to the root; None for one outside, too large or unreadable."""
+        if path not in self._files:
+            self._files[path] = self._read(path)
+        return self._files[path]
+
+    def _read(self, path: str) -> SourceFile | None:
+        if path.startswith(("..", "/")) or not path.endswith(".py"):
+            return None
+        try:
+            data = (self._root / path).read_bytes()
+        except OSError:
+            return None
+        if len(data) > MAX_SOURCE_BYTES:
+            return None
+        return SourceFile(path=path, content=data.decode("utf-8", "replace"))
+
+
+def verdict_of(finished: FinishedAttempt, *, strict: bool) -> Verdict:
+    """The attempt's verdict."""
+    driver = finished.driver
+    return attempt_verdict(
+        driver.collector.entries,
+        errored=driver.fault is not None,
+        skipped=driver.skip_reason is not None,
+        strict=strict,
+    )
+
+
+def seal(
+    finished: FinishedAttempt,
+    *,
+    verdict: Verdict,
+    artifacts_dir: str,
+    agent_version: str | None,
+    strict: bool,
+    early_exited: bool,
+    sources: Sources,
+) -> SealedAttempt:
+    """The attempt as it is stored."""
+    driver, attempt = finished.driver, finished.plan
+    log = driver.log
+    usage = add_usage(turn.usage for session in log.sessions for turn in session if turn.usage is not None)
+    cost = _cost(driver)
+    assertions = tuple(stored(entry, driver.loc) for entry in driver.collector.entries)
+    error = None if driver.fault is None else _error_info(driver.fault, driver)
+    files = _sources(attempt.eval.path, assertions_files=[a.loc.file for a in assertions if a.loc], sources=sources)
+    turns = log.turn_summaries()
+    result = AttemptResult(
+        id=attempt.eval.id,
+        description=attempt.eval.description,
+        tags=attempt.eval.tags,
+        experiment_id=attempt.experiment.id,
+        experiment=_experiment(attempt.experiment, agent_version, attempt.timeout, strict),
+        agent=attempt.experiment.agent.name,
+        model=attempt.experiment.model,
+        outcome=verdict,
+        attempt=attempt.attempt,
+        started_at=finished.started_at,
+        duration_ms=finished.duration_ms,
+        assertions=assertions,
+        usage=usage,
+        estimated_cost_usd=cost,
+        error=None if error is None else error.message,
+        error_info=error,
+        skip_reason=driver.skip_reason if verdict == "skipped" else None,
+        coverage=_coverage(driver),
+        diagnostics=_diagnostics(driver),
+        points=driver.collector.points(),
+        artifacts_dir=artifacts_dir,
+        has_events=bool(log.events),
+        has_trace=False,
+        has_sources=bool(files),
+        has_o11y=bool(turns),
+        has_logs=bool(log.lines),
+        early_exited=early_exited,
+        phases=finished.phases or None,
+        locator=locator_of(attempt.experiment.id, attempt.eval.id, attempt.attempt, finished.started_at),
+    )
+    return SealedAttempt(
+        index=attempt.index,
+        result=result,
+        events=encode_events(log.events) if log.events else None,
+        sources=files,
+        o11y=summarise(log.events, turns, finished.duration_ms, usage, cost) if turns else None,
+        logs=tuple(log.lines),
+    )
+
+
+def _cost(driver: Driver) -> float | None:
+    """The attempt's cost; None unless every turn's is known."""
+    turns = [turn for session in driver.log.sessions for turn in session]
+    costs = [turn.cost for turn in turns if turn.cost is not None]
+    if not turns or len(costs) < len(turns):
+        return None
+    return float(sum(costs, Decimal(0)))
+
+
+def _experiment(experiment: ExperimentSpec, version: str | None, timeout: float, strict: bool) -> ExperimentInfo:
+    return ExperimentInfo(
+        id=experiment.id,
+        flags=dict(experiment.flags),
+        runs=experiment.runs,
+        early_exit=experiment.early_exit,
+        description=experiment.description,
+        reasoning_effort=experiment.reasoning_effort,
+        labels=dict(experiment.labels) or None,
+        strict=strict,
+        timeout=timeout,
+        agent_version=version,
+    )
+
+
+def _error_info(fault: Fault, driver: Driver) -> ErrorInfo:
+    loc = None if fault.site is None else driver.loc(fault.site)
+    return ErrorInfo(
+        code=fault.code,
+        phase=fault.phase,
+        message=fault.message,
+        loc=None if loc is None else str(loc),
+        trace=fault.trace,
+        next=fault.next_step,
+    )
+
+
+def _coverage(driver: Driver) -> dict[str, ChannelCoverage] | None:
+    if not any(driver.log.sessions):
+        return None
+    return stored_coverage(attempt_scope(driver.log.sessions).coverage)
+
+
+def _diagnostics(driver: Driver) -> tuple[Diagnostic, ...]:
+    found = list(driver.log.diagnostics)
+    for count, what in ((driver.log.dropped_lines, "log line"), (driver.log.dropped_diagnostics, "diagnostic")):
+        if count:
+            found.append(Diagnostic(code="log-cut", level="info", message=f"{count:,} more {what}s were not kept"))
+    return tuple(found)
+
+
+def _sources(eval_path: str, assertions_files: list[str], sources: Sources) -> tuple[SourceFile, ...]:
+    paths = dict.fromkeys([eval_path, *assertions_files])
+    return tuple(file for path in paths if (file := sources.get(path)) is not None)

@@ -54,7 +54,9 @@ def test_an_unanswered_gate_reads_errored_with_channel_and_reason() -> None:
 
 def test_a_declared_blind_spot_names_the_edit_that_helps() -> None:
     """Where the adapter itself cannot see a channel, showing the attempt would not help."""
-    reason = UnavailableReason(code="coverage-unavailable", channel="actions", message="the API hides tool calls")
+    reason = UnavailableReason(
+        code="coverage-unavailable", channel="actions", message="the API hides tool calls", declared=True
+    )
     shown = block(a_result("errored", assertions=[an_unanswered_gate(reason=reason)]))
     assert "  unavailable  actions: the API hides tool calls" in shown
     assert "  next: an adapter with complete `actions`, or .optional() on this line" in shown

@@ -16,12 +16,14 @@ class UnavailableReason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """Why an assertion could not be answered.
 
     Codes: `coverage-partial`, `coverage-unavailable`, `no-turn`, `no-price`, `path-ignored`, `diff-not-collected`,
-    `judge-not-configured`, `judge-call-failed`, `judge-unparsable`.
+    `judge-not-configured`, `judge-call-failed`, `judge-unparsable`. `declared` says that the agent itself declares the
+    channel incomplete, so that no other run of it will answer either.
     """
 
     code: str
     message: str
     channel: str | None = None
+    declared: bool = False
 
 
 class EvidenceRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -122,7 +122,7 @@ class _Block:
     def _coverage_hint(self, entry: AssertionResult) -> list[str]:
         """An edit that is proven to help: where the adapter itself says that it cannot see the channel."""
         reason = entry.reason
-        if entry.outcome != "unavailable" or reason is None or reason.code != "coverage-unavailable":
+        if entry.outcome != "unavailable" or reason is None or not reason.declared:
             return []
         channel = self._style.clean(reason.channel or "evidence")
         return [f"  next: an adapter with complete `{channel}`, or .optional() on this line"]

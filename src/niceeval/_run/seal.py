@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
+from typing import cast
+
+from msgspec.structs import replace
 
 from niceeval._base.ids import locator_of
 from niceeval._discover.specs import ExperimentSpec
@@ -14,6 +17,8 @@ from niceeval._evidence.o11y import summarise
 from niceeval._evidence.scope import attempt_scope
 from niceeval._judge.collector import stored
 from niceeval._judge.verdict import attempt_verdict
+from niceeval._model.assertion import AssertionResult
+from niceeval._model.coverage import Channel
 from niceeval._model.events import encode_events
 from niceeval._model.result import (
     AttemptResult,
@@ -83,7 +88,7 @@ def seal(
     log = driver.log
     usage = add_usage(turn.usage for session in log.sessions for turn in session if turn.usage is not None)
     cost = _cost(driver)
-    assertions = tuple(stored(entry, driver.loc) for entry in driver.collector.entries)
+    assertions = tuple(_with_origin(stored(entry, driver.loc), driver) for entry in driver.collector.entries)
     error = None if driver.fault is None else _error_info(driver.fault, driver)
     files = _sources(attempt.eval.path, assertions_files=[a.loc.file for a in assertions if a.loc], sources=sources)
     turns = log.turn_summaries()
@@ -126,6 +131,17 @@ def seal(
         o11y=summarise(log.events, turns, finished.duration_ms, usage, cost) if turns else None,
         logs=tuple(log.lines),
     )
+
+
+def _with_origin(assertion: AssertionResult, driver: Driver) -> AssertionResult:
+    """Mark an `unavailable` that follows from the agent's own declaration."""
+    reason = assertion.reason
+    if reason is None or reason.channel is None:
+        return assertion
+    declared = {channel: said.level for channel, said in driver.setting.agent.evidence_coverage.items()}
+    if declared.get(cast(Channel, reason.channel)) == "complete":
+        return assertion
+    return replace(assertion, reason=replace(reason, declared=True))
 
 
 def _cost(driver: Driver) -> float | None:

@@ -95,7 +95,7 @@ class Arguments:
             if not isinstance(key, str):
                 raise self.error(name, f"has the key {described(key)}; keys are text", f"{name}={{...}}")
             if not value_is(item):
-                raise self.error(name, f'["{key}"] is {described(item)}; it is {kind}', f"{name}={{...}}")
+                raise self.error(name, f'holds {described(item)} under "{key}"; it is {kind} there', f"{name}={{...}}")
         return dict(value)
 
 

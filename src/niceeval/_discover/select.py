@@ -136,9 +136,14 @@ def _unknown_experiment(project: Project, word: str) -> SelectionError:
     names |= {experiment.group for experiment in project.experiments if experiment.group}
     if not names:
         return SelectionError("no-experiments")
-    near = close_names(word.removeprefix("experiments/").removesuffix(".py"), names)
+    near = _outermost(close_names(word.removeprefix("experiments/").removesuffix(".py"), names))
     command = f"niceeval exp {shlex.quote(near[0])}" if near else "niceeval exp list"
     return SelectionError("unknown-experiment", word=word, close=_nearness(near), command=command)
+
+
+def _outermost(names: Sequence[str]) -> list[str]:
+    """The names without those that lie below another one of them."""
+    return [name for name in names if not any(other != name and under(name, other) for other in names)]
 
 
 def run_command(project: Project, eval_word: str) -> str:

@@ -1,3 +1,82 @@
 """Chinese sentences: code -> (message, what to do next). Same codes and fields as `en`, which a test holds."""
 
-ERRORS: dict[str, tuple[str, str]] = {}
+ERRORS: dict[str, tuple[str, str]] = {
+    # The command line.
+    "not-a-command": ('"{word}" 不是命令{match}', "{command}"),
+    "usage": ("{problem}", "{command}"),
+    "no-project": ("这里和上级目录都没有 niceeval_config.py、evals/ 或 experiments/", "niceeval init"),
+    "no-experiments": (
+        "experiments/ 里没有 experiment",
+        "新建 experiments/local.py：experiment = define_experiment(...)",
+    ),
+    "unknown-experiment": ('没有叫 "{word}" 的 experiment 或 group{close}', "{command}"),
+    "eval-as-experiment": ('"{word}" 是 eval；exp 的第一个参数是 experiment', "{command}"),
+    "nothing-selected": ("{problem}", "niceeval list"),
+    "broke": ("niceeval 自身出错：{error}", "{report}；NICEEVAL_DEBUG=1 会显示内部调用栈"),
+    # Files of the project.
+    "load-failed": ("{error}", "修正这个文件；{others}"),
+    "no-eval": ("这里没有带 @define_eval 的函数；导入的不算", "给一个函数加上 @define_eval，或者给文件改名"),
+    "no-experiment": (
+        "这里没有 `experiment` 或 `experiments`",
+        "在文件里写 experiment = define_experiment(...)，或者把它移出 experiments/",
+    ),
+    "no-config": ("这里没有 `config`", "在文件里写 config = define_config(...)，或者删掉这个文件"),
+    "dotenv": ("{problem}", "写成 NAME=value；值里有空格或 # 时加引号"),
+    "folder-shadowed": ("`import {name}` 找到的是 {owner}，不是 {folder}/", "如果要从这个目录导入，请给它改名"),
+    "duplicate-id": ("{id} 定义了两次（{first} 和 {second}）", "给其中一个 {what} 改名"),
+    "empty-cases": ("cases= 没有任何行", "至少给一行，或者去掉 cases="),
+    "bad-case-key": ('case 的键 "{key}" 不能作为一段路径：{why}', "只用字母、数字、'-'、'_' 和 '.'"),
+    "bad-id": ('"{id}" 不能作为 id：{why}', "给文件或函数改名"),
+    "case-row": ("case {case}，字段 {field}：{problem}", "改正这一行，或者改 {annotation} 处的类型标注"),
+    "not-async": ("eval {name} 是 {found}", "{fix}"),
+    "wrong-parameters": ("eval {name} 的参数是 {found}；{wanted}", "写成 `{signature}`"),
+    "bad-argument": ("{call}：{argument} {problem}", "{fix}"),
+    "flags-not-json": ("flags.{path} 不是 JSON：{problem}", "只用 str、int、float、bool、None、list 和 dict"),
+    "loader-in-test": ("{loader} 在 eval 运行时才调用，它读的数据进不了指纹", "把这个调用移到模块顶层"),
+    "data-file": ("{file}：{problem}", "改正文件，或者改正传给 {loader} 的路径"),
+    # Agents.
+    "coverage-missing": (
+        "agent {agent} 没有说明 {channels}",
+        '{channel}=Coverage.complete，或 Coverage.unavailable("why")',
+    ),
+    "coverage-invalid": ("agent {agent}：{problem}", "{fix}"),
+    "agent-invalid": ("{problem}", "{fix}"),
+    "sandbox-not-set": (
+        "agent {agent} 需要 sandbox；这个版本的 niceeval 没有 sandbox 后端",
+        "不需要 sandbox 的 agent 请用 define_agent",
+    ),
+    "adapter-error": ("{error}", "修正 agent，或者上面那一行的 adapter"),
+    "turn-malformed": ("{agent} 返回的 turn 无法使用：{problem}", "{fix}"),
+    "timeout": ("在 {phase} 阶段超过了 {limit}", "调大 timeout=，或者查出卡在哪里"),
+    "setup-failed": ("{agent}：setup：{error}", "修正 agent 的 setup"),
+    "experiment-setup-failed": ("experiment {experiment} 的 setup：{error}", "修正它的 setup；它的内容一个都没有运行"),
+    # Inside an eval.
+    "author-error": ("{error}", "修正这个 eval"),
+    "send-not-awaited": ("t.{call}(...) 没有 await，什么也没有发送", "写成 `await t.{call}(...)`"),
+    "handle-as-bool": ("断言句柄没有真假值；这个调用已经自己记录了结果", "去掉 `assert`"),
+    "unknown-option": ('请求 {request} 没有选项 "{option}"；它有 {options}', "{fix}"),
+    "bad-response": ("{problem}", "{fix}"),
+    "session-busy": (
+        "这个 session 还在等第 {line} 行的 send；一个 session 就是一条对话线",
+        "先 await 它，或者用 t.new_session() 另开一条",
+    ),
+    "send-unfinished": ("eval 返回时 t.{call}(...) 还在运行", "在 eval 返回之前 await 它"),
+    "too-many-turns": ("一个 attempt 里 send 超过了 {limit} 次", "少发几次，或者拆分这个 eval"),
+    "send-after-end": ("t.{call}(...) 在 attempt 封存之后才到；它没有任何作用", "在 eval 里 await 它"),
+    "no-sandbox": ("t.sandbox 需要 sandbox；agent {agent} 是直连的", "用 define_sandbox_agent，或者去掉这个调用"),
+    "bad-file": ("{file}：{problem}", "给出相对于 eval 文件的路径，或者一个 InputFile"),
+    "bad-output-type": ("output={type}：{problem}", "用 model、dataclass、TypedDict 或 JsonSchema({{...}})"),
+    "bad-matcher": ("{problem}", "{fix}"),
+    "no-data": ("没有 turn.data：{problem}", "看 `output schema` 那一条；turn.raw_data 不会中止 eval"),
+    "too-many-entries": ("一个 attempt 里断言超过了 {limit} 条", "少记几条，或者一次检查整个列表"),
+    # Results.
+    "no-results": ("{path} 里没有结果", "niceeval exp"),
+    "not-results": ("{path} 不是结果目录、run 或 summary.json", "niceeval show"),
+    "unknown-locator": ("{path} 里没有 attempt {locator}", "niceeval show"),
+    "ambiguous-locator": ("{locator} 可能是 {candidates}", "niceeval show {first}"),
+    "incompatible": ("{path}：schemaVersion 是 {schema}，由 niceeval {version} 写入", "{command}"),
+    "unreadable": ("{path}：{problem}", "niceeval show"),
+    "cannot-write": ("{path}：{problem}", "释放或解锁它，然后再运行同一条命令"),
+    "needs-yes": ("clean 删除 {what} 之前要确认，而 stdin 不是终端", "niceeval clean --yes"),
+    "would-overwrite": ("{path} 已经存在", "{fix}"),
+}

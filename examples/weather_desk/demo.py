@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 
 from niceeval.results import Attempt, open_results
@@ -23,11 +24,11 @@ NOT_PASSED = {
 
 
 def main() -> int:
-    exit_code = subprocess.run([NICEEVAL, "exp", "compare"], cwd=HERE).returncode
+    exit_code = subprocess.run([sys.executable, "-m", "niceeval", "exp", "compare"], cwd=HERE).returncode
     if exit_code != 1:
         print(f"\nexpected exit code 1 (some evals fail on purpose), got {exit_code}", file=sys.stderr)
         return 1
-    attempts = list(open_results(HERE / ".niceeval").runs[-1].attempts)
+    attempts = open_results(HERE / ".niceeval").runs[0].attempts
     outcomes = {(attempt.experiment_id, attempt.eval_id): attempt.outcome for attempt in attempts}
     not_passed = {pair: outcome for pair, outcome in outcomes.items() if outcome != "passed"}
     if not_passed != NOT_PASSED or len(outcomes) != PAIRS:
@@ -37,10 +38,10 @@ def main() -> int:
     return 0
 
 
-def print_what_next(attempts: list[Attempt]) -> None:
+def print_what_next(attempts: Sequence[Attempt]) -> None:
     located = {(attempt.experiment_id, attempt.eval_id): attempt.locator for attempt in attempts}
     show = f"cd {os.path.relpath(HERE)} && {os.path.relpath(NICEEVAL, HERE)} show"
-    print("\nThe demo is well: 27 pairs passed, 3 failed and 2 errored, as they should. Look at them:")
+    print("\nAs it should be: 27 pairs passed, 3 failed and 2 errored. Look at them:")
     print(f"  {show}  # both configurations side by side")
     print(f"  {show} {located['compare/concise', 'wind_speed']}  # a failure, beside its source")
     print(f"  {show} {located['compare/concise', 'shortened_context/required']}  # what the evidence cannot answer")

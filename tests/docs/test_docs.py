@@ -5,8 +5,8 @@ A document's blocks share one project, in order. How a block is treated:
 * first line `# file: PATH`, or the comment `<!-- file: PATH -->` above it: written into the project
 * `<!-- eval body -->` above a `python` block: the inside of an eval; all of a document run at its end and must pass
 * any other `python` block: run as a script in the project; a `text` block with `<!-- output -->` is what it printed
-* `bash` and `console`: `niceeval` commands run in the project, `make` targets and extras must exist; the output that a
-  `console` block shows is compared. `<!-- exit: N -->` above the block is the exit code of its last command
+* `bash` and `console`: `niceeval` commands run in the project, `make` targets and extras must exist; what a `console`
+  block shows is compared with stdout. `<!-- exit: N -->` above the block is the exit code of its last command
 * `text`: for people only
 
 `<!-- project: PATH -->` anywhere starts from a copy of that folder instead of an empty project.
@@ -110,14 +110,14 @@ class Runner:
             cwd=self.project,
             env=self.environment,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            capture_output=True,
             encoding="utf-8",
             timeout=120,
         )
-        assert done.returncode == exit_code, f"{at}: exit code {done.returncode}, not {exit_code}\n{done.stdout}"
-        self.printed = done.stdout
-        return done.stdout
+        everything = done.stdout + done.stderr
+        assert done.returncode == exit_code, f"{at}: exit code {done.returncode}, not {exit_code}\n{everything}"
+        self.printed = done.stdout or done.stderr
+        return self.printed
 
     def run_bodies(self) -> None:
         if self.bodies:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 import click
 
 from niceeval._base.errors import NiceevalError, SelectionError
+from niceeval._base.redaction import Redactor, secret_values
 from niceeval._cli.errors import print_broke, print_errors, safe_standard_streams
 from niceeval._cli.exit_codes import INTERRUPTED, PASSED, code_for
 from niceeval._cli.help import help_lines
@@ -117,21 +119,27 @@ def _command_in(arguments: Sequence[str]) -> str:
 def entry(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (the process's own by default) and return the exit code. Prints every error there is."""
     safe_standard_streams()
-    streams = Streams.standard()
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = niceeval.main(args=given, prog_name="niceeval", standalone_mode=False)
         return code if isinstance(code, int) else PASSED
     except NiceevalError as error:
-        print_errors([error], streams)
-        return code_for(error)
+        return _ended_by(error)
     except click.ClickException as error:
-        translated = usage_error(error, _command_in(given))
-        print_errors([translated], streams)
-        return code_for(translated)
+        return _ended_by(usage_error(error, _command_in(given)))
     except (KeyboardInterrupt, click.Abort):
-        streams.note("interrupted")
+        _streams().note("interrupted")
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last place that can say what happened; it is exit code 2
-        print_broke(error, streams)
+        print_broke(error, _streams())
         return code_for(error)
+
+
+def _ended_by(error: NiceevalError) -> int:
+    print_errors([error], _streams())
+    return code_for(error)
+
+
+def _streams() -> Streams:
+    """The streams as they are at the end, when the environment holds what a project's `.env` put there."""
+    return Streams.standard(Redactor(secret_values(os.environ, {})))

@@ -434,9 +434,19 @@ def test_a_folder_that_an_import_would_miss_is_a_warning(tmp_path: Path, monkeyp
     assert project.problems == ()
 
 
+def test_evals_under_a_name_that_nothing_loads_are_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would be checks that never run; a file that only helps others is none."""
+    files = {"evals/weather.py": EVAL, "evals/shared.py": "CITY = 'Oslo'\n", "evals/a_eval.py": EVAL}
+    project = load_files(tmp_path, monkeypatch, files)
+    assert [(one.code, str(one.place), one.next_step()) for one in project.warnings] == [
+        ("eval-file-name", "evals/weather.py:1:1", "rename it weather_eval.py")
+    ]
+
+
 def test_the_same_project_found_from_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Places are named from the folder the user stands in."""
     write_files(tmp_path, {"evals/sub/a_eval.py": "x = 1", "adapters/bots.py": AGENT})
     monkeypatch.chdir(tmp_path / "evals" / "sub")
+    monkeypatch.setattr(sys, "path", list(sys.path))
     (problem,) = load_project(Path.cwd()).problems
     assert str(problem.place) == "a_eval.py:1:1"

@@ -43,7 +43,8 @@ def load_project(start: Path) -> Project:
     if str(root) not in sys.path:
         sys.path.append(str(root))
     return _Loading(root).project(
-        warnings=[*warnings, *_shadowed_folders(root)], secrets=secret_values(os.environ, variables)
+        warnings=[*warnings, *_shadowed_folders(root), *_misnamed_evals(root / "evals")],
+        secrets=secret_values(os.environ, variables),
     )
 
 
@@ -182,6 +183,16 @@ def _files(base: Path, ending: str) -> Iterator[Path]:
         for name in sorted(names):
             if name.endswith(ending) and not name.startswith("."):
                 yield Path(folder, name)
+
+
+def _misnamed_evals(base: Path) -> list[ProjectError]:
+    """Files below evals/ that define evals under a name that nothing loads: checks that would never run."""
+    found = [file for file in _files(base, ".py") if not file.name.endswith("_eval.py")]
+    return [
+        ProjectError("eval-file-name", place=Place(shown_path(file), 1, 1), name=f"{file.stem}_eval.py")
+        for file in found
+        if b"\n@define_eval" in file.read_bytes()
+    ]
 
 
 def _shadowed_folders(root: Path) -> list[ProjectError]:

@@ -26,6 +26,10 @@ ERRORS: dict[str, tuple[str, str]] = {
     "no-config": ("no `config` here", "write config = define_config(...) in it, or remove the file"),
     "dotenv": ("{problem}", "write NAME=value, with quotes around a value that holds spaces or #"),
     "folder-shadowed": ("`import {name}` finds {owner}, not {folder}/", "rename the folder if you import from it"),
+    "eval-file-name": (
+        "@define_eval in a file whose name does not end in _eval.py: nothing runs it",
+        "rename it {name}",
+    ),
     "duplicate-id": ("{id} is defined twice ({first} and {second})", "rename one {what}"),
     "empty-cases": ("cases= has no rows", "give at least one row, or remove cases="),
     "bad-case-key": ('case key "{key}" is not one path segment: {why}', "use letters, digits, '-', '_' and '.'"),
@@ -63,7 +67,7 @@ ERRORS: dict[str, tuple[str, str]] = {
         "an assertion handle has no truth value; the call recorded itself",
         "remove `assert`",
     ),
-    "unknown-option": ('request {request} has no option "{option}"; it has {options}', '{fix}'),
+    "unknown-option": ('request {request} has no option "{option}"; it has {options}', "{fix}"),
     "bad-response": ("{problem}", "{fix}"),
     "session-busy": (
         "this session is still waiting for the send at line {line}; a session is one conversation line",

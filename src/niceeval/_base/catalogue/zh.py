@@ -23,6 +23,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     "no-config": ("这里没有 `config`", "在文件里写 config = define_config(...)，或者删掉这个文件"),
     "dotenv": ("{problem}", "写成 NAME=value；值里有空格或 # 时加引号"),
     "folder-shadowed": ("`import {name}` 找到的是 {owner}，不是 {folder}/", "如果要从这个目录导入，请给它改名"),
+    "eval-file-name": ("@define_eval 所在的文件名不以 _eval.py 结尾：它不会被运行", "改名为 {name}"),
     "duplicate-id": ("{id} 定义了两次（{first} 和 {second}）", "给其中一个 {what} 改名"),
     "empty-cases": ("cases= 没有任何行", "至少给一行，或者去掉 cases="),
     "bad-case-key": ('case 的键 "{key}" 不能作为一段路径：{why}', "只用字母、数字、'-'、'_' 和 '.'"),

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from niceeval._base.errors import NiceevalError
 from niceeval._model.result import AttemptResult, Phase
+from niceeval._model.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,10 @@ class ExperimentOutline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStart:
-    """`run:start`: the plan is frozen. `problems` are files that did not load; the rest runs."""
+    """`run:start`: the plan is frozen. `problems` are files that did not load; the rest runs.
+
+    `root` is the project's folder and `folder` the run's, both absolute; empty where nothing is stored.
+    """
 
     run: str
     title: str
@@ -42,6 +46,8 @@ class RunStart:
     concurrency: int
     experiments: tuple[ExperimentOutline, ...]
     problems: tuple[NiceevalError, ...] = ()
+    root: str = ""
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +113,10 @@ class RunSaved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished:
-    """`run:summary`: the last event. `finished + not_started + cancelled == planned`; attempts are counted apart."""
+    """`run:summary`: the last event. `finished + not_started + cancelled == planned`; attempts are counted apart.
+
+    `usage` sums what was reported; `estimated_cost_usd` is None where some attempt's cost is not known.
+    """
 
     status: Literal["passed", "failed", "errored", "incomplete", "interrupted"]
     exit_code: int
@@ -119,6 +128,8 @@ class RunFinished:
     not_started: int
     cancelled: int
     duration_ms: int
+    usage: Usage | None = None
+    estimated_cost_usd: float | None = None
     problems: tuple[NiceevalError, ...] = ()
 
 

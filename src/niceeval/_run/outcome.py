@@ -85,6 +85,8 @@ class Tally:
             not_started=not_started,
             cancelled=cancelled,
             duration_ms=duration_ms,
+            usage=self.usage(),
+            estimated_cost_usd=self.cost(),
             problems=tuple(self._problems),
         )
 

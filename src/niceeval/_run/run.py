@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,18 +58,24 @@ class RunHandle:
     abandoned: Callable[[], int] = lambda: 0
 
 
+async def _always_room() -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
     """What a run is given by the one who starts it.
 
     `emit` is told everything that happens; `live` says whether somebody watches, and only then are Progress events
-    made; `exit_code` names the code a status ends with; `leave` ends the process at once, from any thread.
+    made; `exit_code` names the code a status ends with; `leave` ends the process at once, from any thread. `room` is
+    awaited before an attempt starts: it waits while those who are told are too far behind.
     """
 
     emit: Emit
     live: bool
     exit_code: Callable[[Status], int]
     leave: Callable[[str], None]
+    room: Callable[[], Awaitable[None]] = _always_room
 
 
 async def run_plan(plan: RunPlan, writer: RunWriter, outside: Outside, handle: RunHandle) -> RunFinished:
@@ -153,6 +159,8 @@ class _Run:
                 for experiment in self._plan.experiments
             ),
             problems=self._plan.problems,
+            root=str(self._plan.root),
+            folder=str(self._plan.root / self._writer.output_dir),
         )
 
     # Workers ----------------------------------------------------------------------------------------------------
@@ -167,6 +175,7 @@ class _Run:
 
     async def _worker(self) -> None:
         while True:
+            await self._outside.room()
             item = None if self._dispatch.stopped else self._dispatch.take()
             if isinstance(item, Lane):
                 self._begin_setup(item)

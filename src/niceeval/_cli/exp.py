@@ -11,6 +11,7 @@ import click
 
 from niceeval._base.redaction import Redactor
 from niceeval._cli.errors import print_errors
+from niceeval._cli.exit_codes import NOT_PASSED
 from niceeval._cli.process import run_to_end
 from niceeval._cli.streams import Streams
 from niceeval._discover.project import load_project
@@ -50,6 +51,8 @@ def exp_command(
     streams = Streams.standard(redact)
     print_errors(plan.warnings, streams, "warning")
     print_errors(plan.problems, streams)
+    if not plan.attempts:
+        return NOT_PASSED
     writer = RunWriter(plan.root / RESULTS, root=plan.root, redact=redact)
     wording = Wording(
         version=__version__,

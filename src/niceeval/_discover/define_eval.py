@@ -14,11 +14,15 @@ from niceeval._discover.ids import segment_problem
 
 if TYPE_CHECKING:
     from niceeval._drive.context import EvalContext
+    from niceeval._reporters.protocol import Reporter
 
     PlainEval = TypeVar("PlainEval", bound=Callable[[EvalContext], Awaitable[None]])
     CaseEval = TypeVar("CaseEval", bound=Callable[[EvalContext, Any], Awaitable[None]])
 
 ATTRIBUTE: Final = "__niceeval_eval__"
+all_cases: Final[list[object]] = []
+"""Every value that was passed as `cases=`: it counts row by row, not as the file it was loaded from."""
+
 _WANTED = {1: "it takes one, `t`", 2: "with cases= it takes two, `t` and the row"}
 
 
@@ -32,6 +36,7 @@ class EvalDefinition:
     cases: Sequence[Any] | Mapping[str, Any] | None
     timeout: float | None
     metadata: Mapping[str, Any]
+    reporters: tuple[object, ...] = ()
 
 
 collected: ContextVar[list[Callable[..., Awaitable[None]]] | None] = ContextVar("collected", default=None)
@@ -45,6 +50,7 @@ def define_eval(
     tags: Sequence[str] = (),
     timeout: float | None = None,
     metadata: Mapping[str, Any] | None = None,
+    reporters: Sequence[Reporter] = (),
 ) -> Callable[[PlainEval], PlainEval]: ...
 
 
@@ -56,6 +62,7 @@ def define_eval(
     tags: Sequence[str] = (),
     timeout: float | None = None,
     metadata: Mapping[str, Any] | None = None,
+    reporters: Sequence[Reporter] = (),
 ) -> Callable[[CaseEval], CaseEval]: ...
 
 
@@ -90,6 +97,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "cases": None,
     "timeout": None,
     "metadata": None,
+    "reporters": (),
 }
 
 
@@ -106,6 +114,8 @@ def _definition(place: Place, positional: tuple[object, ...], given: Mapping[str
     if "cases" in given:
         _require_cases(arguments, cases)
     description = given.get("description")
+    if cases is not None:
+        all_cases.append(cases)
     if not callable(description) or cases is None:
         description = arguments.text("description")
     return EvalDefinition(
@@ -115,6 +125,7 @@ def _definition(place: Place, positional: tuple[object, ...], given: Mapping[str
         cases=cases,
         timeout=arguments.seconds("timeout"),
         metadata=arguments.mapping("metadata", lambda _: True, "anything"),
+        reporters=arguments.reporters("reporters"),
     )
 
 

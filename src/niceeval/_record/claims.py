@@ -1,0 +1,177 @@
+"""Claims: which attempts the invocations that are alive have taken, so that two of them never run the same one.
+
+Every invocation appends to a file of its own in `.niceeval/.claims/` and reads what the others append: `+ key` taken,
+`= key folder` stored in that folder of its run, `- key` given up. Taking is done under one lock. An invocation holds a
+lock on its own file while it lives; when that lock is free, or its process is gone, what it took and did not store is
+free again.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from niceeval._base.file_lock import locked, try_lock
+
+FOLDER = ".claims"
+_LOCK = "lock"
+_ENDING = ".claims"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Another invocation has taken the attempt and has not stored it yet."""
+
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Another invocation has stored the attempt: in `folder` of the run `run`."""
+
+    run: str
+    folder: str
+
+
+@dataclass(slots=True)
+class _Other:
+    """What was read of another invocation's file."""
+
+    path: Path
+    run: str
+    pid: int
+    offset: int = 0
+    rest: bytes = b""
+    taken: set[str] = field(default_factory=set)
+    stored: dict[str, str] = field(default_factory=dict)
+
+    def read(self) -> None:
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self.offset)
+                data = file.read()
+        except FileNotFoundError:
+            return
+        self.offset += len(data)
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        for line in lines:
+            self._apply(line.decode("utf-8", "replace"))
+
+    def _apply(self, line: str) -> None:
+        mark, _, said = line.partition(" ")
+        key, _, folder = said.partition(" ")
+        if mark == "+":
+            self.taken.add(key)
+        elif mark == "=":
+            self.taken.discard(key)
+            self.stored[key] = folder
+        elif mark == "-":
+            self.taken.discard(key)
+
+    def alive(self) -> bool:
+        """Whether its process still runs and holds its file."""
+        if not _process_exists(self.pid):
+            return False
+        try:
+            descriptor = os.open(self.path, os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        try:
+            return not try_lock(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class Claims:
+    """This invocation's claims. `open` before the first attempt, `close` at the end. Raises OSError throughout."""
+
+    def __init__(self, results_dir: Path, run: str) -> None:
+        self._folder = results_dir / FOLDER
+        self._run = run
+        self._own = self._folder / f"{run}.{os.getpid()}{_ENDING}"
+        self._others: dict[str, _Other] = {}
+        self._lock = -1
+        self._file = -1
+
+    def open(self) -> None:
+        """Make the file that says this invocation is alive."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        with locked(self._lock):
+            self._find_others()
+            if not any(other.alive() for other in self._others.values()):
+                # Nobody is left who could still need what the dead ones said.
+                for other in self._others.values():
+                    other.path.unlink(missing_ok=True)
+                self._others.clear()
+            self._file = os.open(self._own, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            try_lock(self._file)
+
+    def close(self) -> None:
+        """Take the file away; what was stored is found in the run itself from now on."""
+        if self._file == -1:
+            return
+        with locked(self._lock):
+            self._find_others()
+            if not any(other.alive() for other in self._others.values()):
+                self._own.unlink(missing_ok=True)
+        os.close(self._file)
+        os.close(self._lock)
+        self._file = self._lock = -1
+
+    def take(self, key: str) -> Held | Stored | None:
+        """Take an attempt: None where it is ours now, else who has it."""
+        with locked(self._lock):
+            found = self._look(key)
+            if found is None:
+                self._say(f"+ {key}")
+            return found
+
+    def stored(self, key: str, folder: str) -> None:
+        """The attempt is on disk, in `folder` of this run."""
+        self._say(f"= {key} {folder}")
+
+    def give_up(self, key: str) -> None:
+        """The attempt was not finished and is free again."""
+        self._say(f"- {key}")
+
+    def _look(self, key: str) -> Held | Stored | None:
+        self._find_others()
+        for name, other in list(self._others.items()):
+            other.read()
+            if key in other.stored:
+                return Stored(other.run, other.stored[key])
+            if key in other.taken:
+                if other.alive():
+                    return Held(other.run)
+                # Read once more: it may have stored the attempt just before it ended.
+                other.read()
+                if key in other.stored:
+                    return Stored(other.run, other.stored[key])
+                self._others[name].taken.discard(key)
+        return None
+
+    def _find_others(self) -> None:
+        with os.scandir(self._folder) as entries:
+            names = [entry.name for entry in entries if entry.name.endswith(_ENDING)]
+        for name in names:
+            if name not in self._others and name != self._own.name:
+                run, _, pid = name.removesuffix(_ENDING).rpartition(".")
+                if run and pid.isdigit():
+                    self._others[name] = _Other(self._folder / name, run, int(pid))
+
+    def _say(self, line: str) -> None:
+        os.write(self._file, f"{line}\n".encode())
+
+
+def _process_exists(pid: int) -> bool:
+    if os.name == "nt":
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

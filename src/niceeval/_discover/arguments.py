@@ -70,6 +70,17 @@ class Arguments:
             return value
         raise self.error(name, f"is {described(value)}; it is a function", f"{name}=the_function, without a call")
 
+    def reporters(self, name: str) -> tuple[object, ...]:
+        """A list of reporters: objects (no classes) with a `handle` that can be called."""
+        value = self._values[name]
+        fix = f"{name}=[JUnit(...)], or objects with handle(event)"
+        if not isinstance(value, (list, tuple)):
+            raise self.error(name, f"is {described(value)}; it is a list of reporters", fix)
+        for item in value:
+            if isinstance(item, type) or not callable(getattr(item, "handle", None)):
+                raise self.error(name, f"holds {described(item)}, which is no reporter", fix)
+        return tuple(value)
+
     def flag(self, name: str) -> bool:
         """True or False."""
         value = self._values[name]

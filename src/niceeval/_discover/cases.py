@@ -113,6 +113,7 @@ def _spec(
         tags=definition.tags,
         timeout=definition.timeout,
         metadata=definition.metadata,
+        reporters=definition.reporters,
         **given,
     )
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 from niceeval._base.places import author_place
 from niceeval._discover.arguments import Arguments
 from niceeval._discover.specs import ConfigSpec
 from niceeval._evidence.prices import Price
+
+if TYPE_CHECKING:
+    from niceeval._reporters.protocol import Reporter
 
 
 def define_config(
@@ -17,16 +20,23 @@ def define_config(
     max_concurrency: int | None = None,
     timeout: float | None = None,
     pricing: Mapping[str, Price] | None = None,
+    reporters: Sequence[Reporter] = (),
 ) -> ConfigSpec:
     """The project's defaults: assign it to `config` in `niceeval_config.py`.
 
     `name` is shown above a run. `max_concurrency`: attempts at the same time (10 where nothing is said). `timeout`:
     seconds for one attempt (600). `pricing`: `{"acme-1": Price(...), "acme/*": Price(...)}`, for models whose cost is
-    not measured.
+    not measured. `reporters`: objects that are told what happens in every run (`niceeval.reporters`).
 
     Raises ProjectError (`bad-argument`).
     """
-    values = {"name": name, "max_concurrency": max_concurrency, "timeout": timeout, "pricing": pricing}
+    values = {
+        "name": name,
+        "max_concurrency": max_concurrency,
+        "timeout": timeout,
+        "pricing": pricing,
+        "reporters": reporters,
+    }
     arguments = Arguments("define_config", author_place(), values)
     prices = arguments.mapping("pricing", lambda value: isinstance(value, Price), "a Price")
     return ConfigSpec(
@@ -34,4 +44,5 @@ def define_config(
         max_concurrency=arguments.count("max_concurrency"),
         timeout=arguments.seconds("timeout"),
         pricing=cast(dict[str, Price], prices),
+        reporters=arguments.reporters("reporters"),
     )

@@ -71,9 +71,10 @@ def define_eval(*positional: object, **given: Any) -> Callable[[Any], Any]:
 
     `description`: one line for people; with `cases` also a function of the row. `tags`: for `--tag`. `timeout`:
     seconds for one attempt, above the experiment's. `metadata`: anything an experiment's `evals=` predicate wants to
-    know. `cases`: a sequence of rows (ids 0000, 0001, ...) or a mapping (its keys are the ids); the function then
-    takes the row as its second parameter, converted where that is annotated with a TypedDict, dataclass, msgspec
-    Struct or pydantic model. The decorated function itself is returned.
+    know. `reporters`: objects that are told what happens to this eval (`niceeval.reporters`). `cases`: a sequence of
+    rows (ids 0000, 0001, ...) or a mapping (its keys are the ids); the function then takes the row as its second
+    parameter, converted where that is annotated with a TypedDict, dataclass, msgspec Struct or pydantic model. The
+    decorated function itself is returned.
 
     Raises ProjectError: `bad-argument`, `empty-cases`, `bad-case-key`, and, when it decorates, `not-async` and
     `wrong-parameters`.

@@ -53,7 +53,7 @@ class EvalSpec:
 
     `file` is absolute, `path` the same relative to the project root with `/`; `line` and `column` (from 1) are where
     the definition begins. `row` is the converted row, or MISSING. `base` is the id without the case key `case`.
-    `timeout` is in seconds.
+    `timeout` is in seconds; `reporters` have a `handle`.
     """
 
     id: str
@@ -69,6 +69,7 @@ class EvalSpec:
     timeout: float | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     row: object = MISSING
+    reporters: tuple[object, ...] = ()
 
     @property
     def place(self) -> Place:
@@ -111,12 +112,13 @@ class ExperimentSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigSpec:
-    """The project's defaults, from `niceeval_config.py`. `timeout` is in seconds."""
+    """The project's defaults, from `niceeval_config.py`. `timeout` is in seconds; `reporters` have a `handle`."""
 
     name: str | None = None
     max_concurrency: int | None = None
     timeout: float | None = None
     pricing: Mapping[str, Price] = field(default_factory=dict)
+    reporters: tuple[object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

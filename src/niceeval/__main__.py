@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
-from niceeval._cli.main import entry
+from niceeval._cli.main import script
 
 if __name__ == "__main__":
-    sys.exit(entry())
+    script()

@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from niceeval._base.threads import DaemonThreads
-from niceeval._base.watchdog import LoopWatch
+from niceeval._base.watchdog import Guest, LoopWatch
 
 GRACE = 5.0
 """Seconds a cancelled guest has to come to an end before it is abandoned."""
@@ -59,12 +59,13 @@ class GuestHost:
 class GuestScope:
     """The guest calls that belong together (an attempt's, an experiment's hooks): one label, one end when closing."""
 
-    __slots__ = ("_close_by", "_deadline", "abandoned", "host", "label")
+    __slots__ = ("_close_by", "_deadline", "_open", "abandoned", "host", "label")
 
     def __init__(self, host: GuestHost, label: str) -> None:
         self.host = host
         self.label = label
         self.abandoned: list[str] = []
+        self._open = 0
         self._close_by: float | None = None
         self._deadline: float | None = None
 
@@ -80,34 +81,29 @@ class GuestScope:
 
         Raises GuestTimeout when `limit` seconds pass first, GuestCancelledItself when the guest ends itself with
         CancelledError. A cancellation of the caller is forwarded to the guest, which has the grace period to end;
-        `on_cancel` is told first, since a thread cannot see it otherwise.
+        `on_cancel` is told first, since a thread cannot see it otherwise. Calls made inside this one end by the same
+        instant as it does.
         """
-        task = asyncio.ensure_future(self._shell(function, args))
-        task.set_name(self.label)
-        watch = self.host.watch
+        outermost = self._open == 0
+        if outermost:
+            self._close_by = self._deadline = None
         if limit is not None:
             self._deadline = time.monotonic() + limit
-        if watch is not None:
-            # A nested call without a limit of its own lives under the outer one's.
-            watch.entered(task, self.label, self._deadline)
+        call = _Call(self, name, function, args, self._deadline)
+        call.task.set_name(self.label)
+        self._open += 1
         try:
-            await self._wait(task, limit)
+            await self._wait(call.task, limit)
+            if call.task.done():
+                return _outcome(call.task)
+            ended = await self._close(call, on_cancel, outermost, extra=_SETTLE)
+            raise GuestTimeout(name, limit or 0.0, abandoned=not ended)
         except asyncio.CancelledError:
-            if on_cancel is not None:
-                on_cancel()
-            await self._end(task, name)
+            if not call.closing:
+                await self._close(call, on_cancel, outermost)
             raise
         finally:
-            if watch is not None:
-                watch.left(task)
-        if not task.done():
-            # Everything of this scope that is still running, nested calls included, ends by one common instant.
-            self._close_by = time.monotonic() + self.host.grace
-            if on_cancel is not None:
-                on_cancel()
-            ended = await self._end(task, name, extra=_SETTLE)
-            raise GuestTimeout(name, limit or 0.0, abandoned=not ended)
-        return _outcome(task)
+            self._open -= 1
 
     async def _wait(self, task: asyncio.Task[Any], limit: float | None) -> None:
         if limit is None:
@@ -123,30 +119,57 @@ class GuestScope:
                 return
             await asyncio.wait({task}, timeout=left)
 
-    async def _end(self, task: asyncio.Task[Any], name: str, extra: float = 0.0) -> bool:
+    async def _close(
+        self, call: _Call, on_cancel: Callable[[], None] | None, outermost: bool, extra: float = 0.0
+    ) -> bool:
         """Cancel, wait for the grace period, abandon. True where the guest ended."""
-        if task.done():
+        call.closing = True
+        if call.task.done():
             return True
-        task.cancel()
-        until = (self._close_by or time.monotonic() + self.host.grace) + extra
-        interrupted = False
-        while not task.done() and (left := until - time.monotonic()) > 0:
-            try:
-                await asyncio.wait({task}, timeout=left)
-            except asyncio.CancelledError:  # a second cancellation must not cut the grace period short
-                interrupted = True
-        if not task.done():
-            self._abandon(task, name)
-        if interrupted:
+        if outermost:
+            # Everything of this scope that is still running, nested calls included, ends by one common instant.
+            self._close_by = time.monotonic() + self.host.grace
+        if on_cancel is not None:
+            on_cancel()
+        until = self.closing_time() + extra
+        if call.guest is not None:
+            call.guest.deadline = until
+        call.task.cancel()
+        cancelled_again = not await _ended(call.task, until)
+        if not call.task.done():
+            self._abandon(call)
+        if cancelled_again:
             raise asyncio.CancelledError
-        return task.done()
+        return call.task.done()
 
-    def _abandon(self, task: asyncio.Task[Any], name: str) -> None:
-        self.abandoned.append(name)
-        self.host.abandoned.add(task)
-        task.add_done_callback(self.host.abandoned.discard)
+    def closing_time(self) -> float:
+        """The instant (monotonic) by which a call that is cancelled now has to end."""
+        return self._close_by or time.monotonic() + self.host.grace
 
-    async def _shell(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    def _abandon(self, call: _Call) -> None:
+        self.abandoned.append(call.name)
+        self.host.abandoned.add(call.task)
+        call.task.add_done_callback(self.host.abandoned.discard)
+
+
+class _Call:
+    """One guest call under way: its task, and what the watch knows of it."""
+
+    __slots__ = ("closing", "guest", "name", "scope", "task")
+
+    def __init__(
+        self, scope: GuestScope, name: str, function: Callable[..., Any], args: tuple[Any, ...], deadline: float | None
+    ) -> None:
+        self.scope = scope
+        self.name = name
+        self.closing = False
+        self.guest: Guest | None = None
+        self.task = asyncio.ensure_future(self._run(function, args, deadline))
+
+    async def _run(self, function: Callable[..., Any], args: tuple[Any, ...], deadline: float | None) -> Any:
+        watch = self.scope.host.watch
+        if watch is not None:
+            self.guest = watch.entered(self.scope.label, deadline)
         try:
             if _returns_coroutine(function):
                 return await function(*args)
@@ -154,24 +177,35 @@ class GuestScope:
             return await value if inspect.isawaitable(value) else value
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # SystemExit and KeyboardInterrupt would leave through the event loop
+        except BaseException as error:
             return _Raised(error)
 
     async def _in_thread(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        future = self.host.threads.submit(lambda: function(*args))
+        threads = self.scope.host.threads
+        job = threads.submit(lambda: function(*args))
         try:
-            value, error = await asyncio.shield(future)
+            value, error = await asyncio.shield(job.future)
         except asyncio.CancelledError:
             # A thread cannot be cancelled; it was told through `ctx.cancelled` and has the grace period to notice.
-            left = (self._close_by or time.monotonic() + self.host.grace) - time.monotonic()
-            done, _ = await asyncio.wait({future}, timeout=max(left, 0.0))
-            if not done:
-                self.host.threads.abandon()
-                self.abandoned.append("thread")
+            if job.state == "running":
+                await _ended(job.future, self.scope.closing_time())
+            if threads.give_up(job):
+                self.scope.abandoned.append(self.name)
             raise
         if error is not None:
             raise error
         return value
+
+
+async def _ended(future: asyncio.Future[Any], until: float) -> bool:
+    """Wait for a future until an instant; False where this task was cancelled meanwhile, which cuts nothing short."""
+    undisturbed = True
+    while not future.done() and (left := until - time.monotonic()) > 0:
+        try:
+            await asyncio.wait({future}, timeout=left)
+        except asyncio.CancelledError:
+            undisturbed = False
+    return undisturbed
 
 
 def _returns_coroutine(function: Callable[..., Any]) -> bool:
@@ -186,8 +220,3 @@ def _outcome(task: asyncio.Task[Any]) -> Any:
     if isinstance(result, _Raised):
         raise result.error
     return result
-
-
-async def settle(value: Awaitable[Any] | Any) -> Any:
-    """The value itself, or what it comes to when awaited."""
-    return await value if inspect.isawaitable(value) else value

@@ -11,75 +11,104 @@ import contextvars
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
-Job = tuple[contextvars.Context, Callable[[], Any], "asyncio.Future[Any]"]
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One function handed to the threads. `future` gives (value, None) or (None, error) on the loop it came from."""
+
+    function: Callable[[], Any]
+    context: contextvars.Context
+    future: asyncio.Future[tuple[Any, BaseException | None]]
+    state: Literal["waiting", "running", "over", "given up"] = "waiting"
 
 
 class DaemonThreads:
-    """Runs plain functions off the loop, at most `limit` at a time, abandoned ones not counted; more wait."""
+    """Runs plain functions off the loop, at most `limit` at a time, those that were given up not counted."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._waiting: deque[Job] = deque()
-        self._lock = threading.Lock()
-        self._available = threading.Condition(self._lock)
+        self._changed = threading.Condition()
         self._idle = 0
         self._threads = 0
+        self._closed = False
 
-    def submit(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Start `function` with a copy of the current context; its outcome arrives on the running loop."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        with self._lock:
-            self._waiting.append((contextvars.copy_context(), function, future))
+    def submit(self, function: Callable[[], Any]) -> Job:
+        """Start `function` with a copy of the current context, or queue it; its outcome arrives on the running loop."""
+        job = Job(function, contextvars.copy_context(), asyncio.get_running_loop().create_future())
+        with self._changed:
+            self._waiting.append(job)
             if self._idle >= len(self._waiting):
-                self._available.notify()
-            elif self._threads < self._limit:
-                self._threads += 1
-                threading.Thread(target=self._work, name="niceeval-guest", daemon=True).start()
-        return future
+                self._changed.notify()
+            else:
+                self._start()
+        return job
 
-    def abandon(self) -> None:
-        """One running function will not be waited for any longer: its thread no longer counts against the limit."""
-        with self._lock:
-            self._limit += 1
+    def give_up(self, job: Job) -> bool:
+        """Nobody waits for this job any longer. Returns whether it runs still.
+
+        One that has not begun never will; one that runs keeps its thread to itself, and another may start in its
+        place.
+        """
+        with self._changed:
+            if job.state == "waiting":
+                self._waiting.remove(job)
+            runs = job.state == "running"
+            job.state = "given up"
+            if runs:
+                self._threads -= 1
+                if self._waiting:
+                    self._start()
+            return runs
+
+    def close(self) -> None:
+        """Let the threads end that have nothing to do."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _start(self) -> None:
+        if self._threads < self._limit:
+            threading.Thread(target=self._work, name="niceeval-guest", daemon=True).start()
+            self._threads += 1
 
     def _work(self) -> None:
-        while True:
-            with self._lock:
-                while not self._waiting:
-                    self._idle += 1
-                    self._available.wait()
-                    self._idle -= 1
-                context, function, future = self._waiting.popleft()
-            _run_job(context, function, future)
-            del context, function, future
+        while (job := self._next()) is not None:
+            _run_job(job)
+            with self._changed:
+                if job.state == "given up":
+                    return
+                job.state = "over"
+            del job
+
+    def _next(self) -> Job | None:
+        with self._changed:
+            while not self._waiting:
+                if self._closed:
+                    return None
+                self._idle += 1
+                self._changed.wait()
+                self._idle -= 1
+            job = self._waiting.popleft()
+            job.state = "running"
+            return job
 
 
-def _run_job(context: contextvars.Context, function: Callable[[], Any], future: asyncio.Future[Any]) -> None:
-    loop = future.get_loop()
+def _run_job(job: Job) -> None:
     try:
-        value = context.run(function)
-    except BaseException as error:  # the thread belongs to a guest: whatever it raises is its outcome
-        _deliver(loop, future, error=error)
-    else:
-        _deliver(loop, future, value=value)
+        outcome: tuple[Any, BaseException | None] = (job.context.run(job.function), None)
+    except BaseException as error:
+        outcome = (None, error)
 
+    def deliver() -> None:
+        if not job.future.done():
+            job.future.set_result(outcome)
 
-def _deliver(
-    loop: asyncio.AbstractEventLoop,
-    future: asyncio.Future[Any],
-    *,
-    value: Any = None,
-    error: BaseException | None = None,
-) -> None:
-    def settle() -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result((value, None))
-        else:
-            future.set_result((None, error))
-
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(settle)
+    try:
+        job.future.get_loop().call_soon_threadsafe(deliver)
+    except RuntimeError:
+        # The loop is closed: the run has ended without this guest.
+        return

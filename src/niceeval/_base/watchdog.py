@@ -1,29 +1,37 @@
 """A watch over the event loop: who blocked it, where, and a way out of a block that would never end.
 
-One thread posts a beat to the loop several times a second. A beat that does not come back means that somebody's code
-holds the loop; the thread then reads the main thread's stack and names the guest and the line. A guest that blocks
-beyond its own limit is interrupted by a signal whose handler raises in the guest's frame (where the platform has
+One thread posts a beat to the loop several times a second. While a beat does not come back somebody's code holds the
+loop; the thread then samples the main thread's stack and charges the time to the guest that runs. A guest that blocks
+beyond its own deadline is interrupted by a signal whose handler raises in the guest's frame (where the platform has
 `pthread_kill`); time that others blocked is excused from everybody's limit.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from asyncio.events import Handle
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
 
 from niceeval._base.callsite import is_ours
 
 INTERVAL = 0.25
-"""Seconds between two beats."""
+"""Seconds between two beats, and between two looks at a loop that is blocked."""
 THRESHOLD = 1.0
-"""Seconds without a beat from which the loop counts as blocked."""
+"""Seconds from which a block is reported, and a guest past its deadline is interrupted."""
+LAG = 0.05
+"""Seconds a beat may be late before they are excused."""
+RAISE_EVERY = 0.02
+"""Seconds between two attempts to catch a guest in its own code."""
+GIVE_UP = 10.0
+"""Seconds of interrupting in vain after which the loop counts as lost."""
 
 
 class LoopBlocked(BaseException):
@@ -32,17 +40,24 @@ class LoopBlocked(BaseException):
 
 @dataclass(slots=True)
 class Block:
-    """One time the loop was blocked: by whose guest (None where unknown), where, and for how many seconds."""
+    """The time one guest (None where unknown) held the loop without a break: where, and for how many seconds."""
 
     label: str | None
     where: str
     seconds: float
 
 
-@dataclass(slots=True)
-class _Guest:
+@dataclass(slots=True, eq=False)
+class Guest:
+    """A guest call as the watch knows it. `deadline` is monotonic; `excused_before` was excused before it began."""
+
     label: str
     deadline: float | None
+    excused_before: float
+
+
+_CURRENT: ContextVar[Guest | None] = ContextVar("niceeval_guest", default=None)
+"""The guest whose code runs: what it starts (tasks, callbacks, threads) inherits it."""
 
 
 class LoopWatch:
@@ -51,122 +66,180 @@ class LoopWatch:
     def __init__(self, on_block: Callable[[Block], None], on_stuck: Callable[[Block], None]) -> None:
         self._on_block = on_block
         self._on_stuck = on_stuck
-        self._guests: dict[asyncio.Task[Any], _Guest] = {}
         self._blocked: dict[str | None, float] = {}
         self._stop = threading.Event()
         self._beat_sent = 0.0
         self._beat_due = False
-        self._seen: Block | None = None
-        self._interrupting = False
+        self._looked = 0.0
+        self._seen: dict[str | None, Block] = {}
+        self._last: Block | None = None
+        self._raising_since: float | None = None
+        self._raised_at = 0.0
+        self._hurry = False
         self._main = threading.main_thread().ident or 0
         self._signal = getattr(signal, "SIGUSR2", None)
 
     def start(self) -> None:
         """Begin to watch the running loop. Must be called on the main thread for interruption to work."""
         self._loop = asyncio.get_running_loop()
-        self._on_main = threading.current_thread() is threading.main_thread()
-        if self._signal is not None and self._on_main:
-            self._previous = signal.signal(self._signal, self._raise_in_guest)
+        self._watched = threading.get_ident()
+        self._can_raise = self._signal is not None and self._watched == self._main
+        if self._can_raise:
+            self._previous = signal.signal(self._signal, self._raise_in_guest)  # type: ignore[arg-type]
         self._thread = threading.Thread(target=self._watch, name="niceeval-watchdog", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """End the watch and put the signal handler back."""
         self._stop.set()
-        self._thread.join(timeout=2 * INTERVAL)
-        if self._signal is not None and self._on_main:
-            signal.signal(self._signal, self._previous)
+        # No signal may be on its way once the handler is gone: without one it would end the process.
+        self._thread.join()
+        if self._can_raise:
+            signal.signal(self._signal, self._previous)  # type: ignore[arg-type]
 
-    def entered(self, task: asyncio.Task[Any], label: str, deadline: float | None) -> None:
-        """A guest's task begins; it must be over at `deadline` (monotonic)."""
-        self._guests[task] = _Guest(label, deadline)
-
-    def left(self, task: asyncio.Task[Any]) -> None:
-        """A guest's task is no longer waited for."""
-        self._guests.pop(task, None)
+    def entered(self, label: str, deadline: float | None) -> Guest:
+        """The current task is a guest's from here on; it must be over at `deadline` (monotonic)."""
+        guest = Guest(label, deadline, self.blocked_by_others(label))
+        _CURRENT.set(guest)
+        return guest
 
     def blocked_by_others(self, label: str) -> float:
         """Seconds in which the loop was blocked by anybody but `label`'s guests, so far."""
         return sum(seconds for who, seconds in self._blocked.items() if who != label) if self._blocked else 0.0
 
-    def is_stuck(self) -> bool:
-        """Whether the loop has been blocked for longer than the threshold right now."""
-        return self._beat_due and time.monotonic() - self._beat_sent > THRESHOLD
+    def hurry(self) -> None:
+        """From here on no guest may hold the loop, whatever its deadline: the run is being interrupted."""
+        self._hurry = True
 
-    def interrupt(self) -> None:
-        """Raise in the frame that blocks the loop; for a signal handler that runs on the main thread."""
-        raise LoopBlocked("interrupted while it blocked the event loop")
+    # On the loop ------------------------------------------------------------------------------------------------
 
     def _beat(self) -> None:
         self._beat_due = False
-        block, self._seen = self._seen, None
-        self._interrupting = False
-        if block is not None:
-            block.seconds = time.monotonic() - self._beat_sent
-            self._blocked[block.label] = self._blocked.get(block.label, 0.0) + block.seconds
-            self._on_block(block)
+        self._raising_since = None
+        seen, self._seen, last, self._last = self._seen, {}, self._last, None
+        now = time.monotonic()
+        if last is None:
+            # Too short to have been looked at: whoever it was, it is excused from everybody's limit.
+            if now - self._beat_sent > LAG:
+                self._charge_limits(None, now - self._beat_sent)
+            return
+        last.seconds += now - self._looked
+        for block in seen.values():
+            # The beat was sent up to an interval after the block had begun.
+            self._charge_limits(block.label, block.seconds + INTERVAL)
+            if block.seconds > THRESHOLD:
+                self._on_block(block)
+
+    def _charge_limits(self, label: str | None, seconds: float) -> None:
+        self._blocked[label] = self._blocked.get(label, 0.0) + seconds
+
+    # On the watching thread -------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        while not self._stop.wait(INTERVAL):
-            if not self._beat_due:
-                self._beat_sent = time.monotonic()
-                self._beat_due = True
-                try:
-                    self._loop.call_soon_threadsafe(self._beat)
-                except RuntimeError:  # the loop is closed: nothing left to watch
-                    return
-            elif (silent := time.monotonic() - self._beat_sent) > THRESHOLD:
-                self._look(silent)
+        while not self._stop.wait(self._pause()):
+            if self._beat_due:
+                self._look()
+                continue
+            self._beat_sent = self._looked = time.monotonic()
+            self._beat_due = True
+            try:
+                self._loop.call_soon_threadsafe(self._beat)
+            except RuntimeError:  # the loop is closed: nothing left to watch
+                return
 
-    def _look(self, silent: float) -> None:
-        guest = self._current_guest()
-        if self._seen is None:
-            self._seen = Block(guest.label if guest else None, self._where(), silent)
-        deadline = (
-            guest.deadline
-            if guest
-            else max((g.deadline for g in list(self._guests.values()) if g.deadline is not None), default=None)
-        )
-        if deadline is None or time.monotonic() < deadline:
+    def _pause(self) -> float:
+        raising = self._raising_since is not None and time.monotonic() - self._raised_at > INTERVAL
+        return RAISE_EVERY if raising else INTERVAL
+
+    def _look(self) -> None:
+        stack = list(_step_frames(sys._current_frames().get(self._watched)))
+        guest = _guest_of(stack)
+        now = time.monotonic()
+        block = self._charge(guest, stack, now - self._looked)
+        self._looked = now
+        if guest is None or block.seconds < (INTERVAL if self._hurry else THRESHOLD) or not self._overdue(guest, now):
             return
-        if time.monotonic() > deadline + 10 * THRESHOLD:
-            self._seen.seconds = silent
-            self._on_stuck(self._seen)
-        elif self._signal is not None and self._on_main:
-            self._interrupting = True
-            signal.pthread_kill(self._main, self._signal)
+        if self._raising_since is None:
+            self._raising_since = now
+        elif now - self._raising_since > GIVE_UP:
+            self._on_stuck(block)
+        if self._can_raise and not self._stop.is_set():
+            signal.pthread_kill(self._main, self._signal)  # type: ignore[arg-type]
 
-    def _current_guest(self) -> _Guest | None:
-        task = asyncio.current_task(self._loop)
-        return None if task is None else self._guests.get(task)
+    def _charge(self, guest: Guest | None, stack: list[FrameType], seconds: float) -> Block:
+        label = guest.label if guest else None
+        block = self._seen.get(label)
+        if block is None:
+            block = self._seen[label] = Block(label, _where(stack), 0.0)
+        block.seconds += seconds
+        self._last = block
+        return block
 
-    def _where(self) -> str:
-        frame: FrameType | None = sys._current_frames().get(self._main)
-        if frame is None:
-            return "unknown"
-        innermost = frame
-        while frame is not None and not _is_project_code(frame.f_code.co_filename):
-            frame = frame.f_back
-        chosen = frame or innermost
-        return f"{chosen.f_code.co_filename}:{chosen.f_lineno} in {chosen.f_code.co_name}"
+    def _overdue(self, guest: Guest, now: float) -> bool:
+        if self._hurry:
+            return True
+        if guest.deadline is None:
+            return False
+        return now > guest.deadline + self.blocked_by_others(guest.label) - guest.excused_before
+
+    # In the signal handler --------------------------------------------------------------------------------------
 
     def _raise_in_guest(self, signum: int, frame: FrameType | None) -> None:
-        # Between the watchdog's look and this handler the block may have ended by itself.
-        if self._interrupting and self._beat_due and frame is not None and _has_guest_frame(frame):
-            self._interrupting = False
+        # Between the look and this handler the block may have ended by itself, or our own code may have the loop.
+        since, now = self._raising_since, time.monotonic()
+        if since is None or not self._beat_due or now - self._raised_at < INTERVAL:
+            return
+        frames = list(_step_frames(frame))
+        if _guest_of(frames) is not None and _is_in_guest(frames, anywhere=now - since > THRESHOLD):
+            self._raised_at = now
             raise LoopBlocked("the event loop was blocked beyond the attempt's timeout")
 
 
-_STDLIB = sys.base_prefix
+_STDLIB = os.path.dirname(os.__file__) + os.sep
+_STEP = Handle._run.__code__
+
+
+def _step_frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """The frames of the loop's present step, innermost first; the last one is asyncio's own. None between steps."""
+    frames: list[FrameType] = []
+    while frame is not None:
+        frames.append(frame)
+        if frame.f_code is _STEP:
+            yield from frames
+            return
+        frame = frame.f_back
+
+
+def _guest_of(stack: list[FrameType]) -> Guest | None:
+    # A step that is just ending has no handle any more.
+    handle = stack[-1].f_locals.get("self") if stack else None
+    guest: Guest | None = None if handle is None else handle._context.get(_CURRENT)
+    return guest
+
+
+def _is_in_guest(stack: list[FrameType], *, anywhere: bool) -> bool:
+    """Whether the guest's own code runs, or, with `anywhere`, something it has called, ours included."""
+    for frame in stack:
+        file = frame.f_code.co_filename
+        if is_ours(file):
+            if not anywhere:
+                return False
+        elif not _is_library(file):
+            return True
+    return False
+
+
+def _where(stack: list[FrameType]) -> str:
+    chosen = next((frame for frame in stack if _is_project_code(frame.f_code.co_filename)), None)
+    chosen = chosen or next(iter(stack), None)
+    if chosen is None:
+        return "unknown"
+    return f"{chosen.f_code.co_filename}:{chosen.f_lineno} in {chosen.f_code.co_name}"
 
 
 def _is_project_code(filename: str) -> bool:
-    return not (is_ours(filename) or filename.startswith((_STDLIB, "<")) or "site-packages" in filename)
+    return not (is_ours(filename) or _is_library(filename) or "site-packages" in filename)
 
 
-def _has_guest_frame(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if not is_ours(frame.f_code.co_filename) and not frame.f_code.co_filename.startswith((_STDLIB, "<")):
-            return True
-        frame = frame.f_back
-    return False
+def _is_library(filename: str) -> bool:
+    return filename.startswith((_STDLIB, "<"))

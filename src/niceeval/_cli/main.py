@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -16,6 +17,7 @@ from niceeval._base.redaction import Redactor, secret_values
 from niceeval._cli.errors import print_broke, print_errors, safe_standard_streams
 from niceeval._cli.exit_codes import INTERRUPTED, PASSED, code_for
 from niceeval._cli.help import help_lines
+from niceeval._cli.leaving import leave
 from niceeval._cli.streams import Streams
 from niceeval._cli.usage import close_to, usage_error
 from niceeval._version import __version__
@@ -143,3 +145,8 @@ def _ended_by(error: NiceevalError) -> int:
 def _streams() -> Streams:
     """The streams as they are at the end, when the environment holds what a project's `.env` put there."""
     return Streams.standard(Redactor(secret_values(os.environ, {})))
+
+
+def script() -> NoReturn:
+    """The console script: `entry`, and a way out that no thread of an agent or an eval can hold up."""
+    leave(entry())

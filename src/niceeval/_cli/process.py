@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
-from niceeval._base.watchdog import LoopBlocked
 from niceeval._cli.exit_codes import INTERRUPTED, NOT_PASSED, code_of
+from niceeval._cli.leaving import LAST_WAIT, leave_at_once, no_longer_than
 from niceeval._model.run_events import RunFinished, RunNotice
 from niceeval._plan.plan import RunPlan
 from niceeval._record.writer import RunWriter
 from niceeval._reporters.console import Console
+from niceeval._run.limits import Limits
 from niceeval._run.run import Outside, RunHandle, run_plan
 
-LAST_WAIT = 2.0
-"""Seconds that what is left of guests has at the very end, before the process leaves without it."""
 MAX_TASK_NOTICES = 5
+LIMITS = Limits()
 
 
 def run_to_end(plan: RunPlan, writer: RunWriter, console: Console) -> int:
@@ -32,30 +29,35 @@ def run_to_end(plan: RunPlan, writer: RunWriter, console: Console) -> int:
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(_task_notices(console))
     outside = Outside(
-        emit=console.handle, live=console.live, exit_code=code_of, leave=lambda why: _leave_stuck(console, why)
+        emit=console.handle,
+        live=console.live,
+        exit_code=code_of,
+        leave=lambda why: _leave_stuck(console, why),
+        limits=LIMITS,
     )
     try:
-        with _signals(loop, handle, console):
-            finished: RunFinished = loop.run_until_complete(run_plan(plan, writer, outside, handle))
-            _end_loop(loop)
+        with _signals(handle, console):
+            finished = _complete(loop, loop.create_task(run_plan(plan, writer, outside, handle)), console)
     finally:
-        writer.close()
-        console.close()
+        try:
+            writer.close()
+        finally:
+            console.close()
+    with no_longer_than(LAST_WAIT, finished.exit_code):
+        _end_loop(loop)
     return finished.exit_code
 
 
-def leave(code: int) -> NoReturn:
-    """End the process with this code, also where a guest's thread would hold it for ever."""
-    held = threading.Thread(target=_leave_later, args=(code,), name="niceeval-exit", daemon=True)
-    held.start()
-    sys.exit(code)
-
-
-def _leave_later(code: int) -> None:
-    # A daemon thread goes on while the interpreter waits for the others: it is the one that can still say "enough".
-    time.sleep(LAST_WAIT)
-    _flush()
-    os._exit(code)
+def _complete(loop: asyncio.AbstractEventLoop, run: asyncio.Task[RunFinished], console: Console) -> RunFinished:
+    """Run the loop until the run is over, whatever the tasks that guests have started may raise through it."""
+    while not run.done():
+        try:
+            loop.run_until_complete(run)
+        except (SystemExit, KeyboardInterrupt) as error:
+            if not run.done():
+                message = f"a task nobody waits for raised {type(error).__name__}; the run goes on"
+                console.handle(RunNotice(code="task-error", level="warning", message=message))
+    return run.result()
 
 
 def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
@@ -75,7 +77,7 @@ def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 
 @contextmanager
-def _signals(loop: asyncio.AbstractEventLoop, handle: RunHandle, console: Console) -> Iterator[None]:
+def _signals(handle: RunHandle, console: Console) -> Iterator[None]:
     """Raw handlers: the first Ctrl-C or SIGTERM ends the run in good order, the second leaves at once.
 
     A handler of asyncio's own would run only after a guest that blocks the loop had finished.
@@ -87,11 +89,8 @@ def _signals(loop: asyncio.AbstractEventLoop, handle: RunHandle, console: Consol
         seen += 1
         if seen > 1:
             console.restore()
-            _flush()
-            os._exit(INTERRUPTED)
-        loop.call_soon_threadsafe(lambda: handle.interrupt())
-        if handle.is_stuck():
-            raise LoopBlocked("interrupted while it blocked the event loop")
+            leave_at_once(INTERRUPTED)
+        handle.interrupt()
 
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -123,13 +122,4 @@ def _task_notices(console: Console) -> Callable[[asyncio.AbstractEventLoop, dict
 def _leave_stuck(console: Console, why: str) -> NoReturn:
     console.restore()
     console.say_at_once(f"error[loop-stuck]: {why}; the finished attempts are stored")
-    _flush()
-    os._exit(NOT_PASSED)
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):  # a closed pipe: nobody is left to read
-            continue
+    leave_at_once(NOT_PASSED)

@@ -65,7 +65,7 @@ def error_text(error: BaseException) -> str:
     """`ValueError: the message`, bounded; an exception that cannot even say its name is survived."""
     try:
         text = str(error)
-    except Exception as nested:  # noqa: BLE001 - a guest's __str__ may raise anything; the text says so
+    except BaseException as nested:  # noqa: BLE001 - a guest's __str__ may raise anything; the text says so
         text = f"(its text raises {type(nested).__name__})"
     if isinstance(error, GuestCancelledItself):
         return text

@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
+from niceeval._base.callsite import CallSite
 from niceeval._base.clock import utc_text
 from niceeval._base.errors import AuthorError, NiceevalError, SkipEval, StopEval
 from niceeval._base.guest import GuestHost, GuestScope, GuestTimeout
@@ -29,10 +30,8 @@ from niceeval._judge.evaluation import Evaluation
 from niceeval._model.agent import AgentSession
 from niceeval._model.result import Diagnostic, Phase
 from niceeval._plan.plan import AttemptPlan, RunPlan
+from niceeval._run.limits import DEFAULT_LIMITS, Limits
 from niceeval.loaders import running_eval
-
-TEARDOWN_LIMIT = 30.0
-"""Seconds an agent's teardown may take; it has its own limit, since it runs after the attempt's has passed too."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,17 +46,33 @@ class FinishedAttempt:
 
 
 async def run_attempt(
-    attempt: AttemptPlan, plan: RunPlan, host: GuestHost, label: str, on_progress: OnProgress
+    attempt: AttemptPlan,
+    plan: RunPlan,
+    host: GuestHost,
+    label: str,
+    on_progress: OnProgress,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> FinishedAttempt:
-    """Run one attempt to its end. Raises CancelledError when it was cancelled from outside, after its teardown."""
-    return await _Attempt(attempt, plan, host, label, on_progress).run()
+    """Run one attempt to its end.
+
+    Raises CancelledError when it was cancelled from outside, after its teardown; one whose eval was over by then is
+    finished all the same.
+    """
+    return await _Attempt(attempt, plan, host, label, on_progress, limits).run()
 
 
 class _Attempt:
     def __init__(
-        self, attempt: AttemptPlan, plan: RunPlan, host: GuestHost, label: str, on_progress: OnProgress
+        self,
+        attempt: AttemptPlan,
+        plan: RunPlan,
+        host: GuestHost,
+        label: str,
+        on_progress: OnProgress,
+        limits: Limits,
     ) -> None:
         experiment = attempt.experiment
+        self._limits = limits
         self._plan = attempt
         self._root = plan.root
         self._scope = GuestScope(host, label)
@@ -79,15 +94,19 @@ class _Attempt:
         )
         self._on_progress = on_progress
         self._setup_entered = False
+        self._closing: tuple[Phase, int | None, CallSite | None] | None = None
         self._phases: dict[str, int] = {}
 
     async def run(self) -> FinishedAttempt:
         started_at, started = utc_text(), time.monotonic()
         try:
             await self._guarded_body()
-            self._evaluate_deferred()
-        finally:
+            await self._evaluate_deferred()
+        except BaseException:
             await shielded(self._end())
+            raise
+        # What is known is known: a cancellation that comes during the teardown takes nothing away.
+        await shielded(self._end())
         self._driver.seal()
         return FinishedAttempt(
             plan=self._plan,
@@ -101,7 +120,7 @@ class _Attempt:
         """The part under the attempt's timeout; whatever it raises becomes a fault, a failed gate or a stop."""
         driver = self._driver
         try:
-            await self._scope.call("eval", self._plan.timeout, self._body)
+            await self._scope.call("eval", self._plan.timeout, self._body, on_cancel=self._note_where)
         except GuestTimeout as timeout:
             driver.fail(self._timeout_fault(timeout))
         except asyncio.CancelledError:
@@ -116,8 +135,11 @@ class _Attempt:
             self._setup_entered = True
             started = time.monotonic()
             try:
-                await self._scope.call("setup", None, agent.setup, self._driver.context(AgentSession(), None))
-            except Exception as error:  # noqa: BLE001 - the agent's hook is a guest
+                context = self._driver.context(AgentSession(), None)
+                await self._scope.call("setup", None, agent.setup, context, on_cancel=context.cancelled.set)
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:  # noqa: BLE001 - the agent's hook is a guest
                 raise self._driver.fail(self._hook_fault("setup", error)) from None
             finally:
                 self._spent("setup", started)
@@ -170,10 +192,15 @@ class _Attempt:
             return fault_of_error(error, phase, site)
         return fault_of_guest(error, phase, site, self._root)
 
+    def _note_where(self) -> None:
+        # Once the guests are being cancelled their calls end, and nothing says any more where the time was spent.
+        driver = self._driver
+        self._closing = (driver.phase, driver.turn, driver.turn_site)
+
     def _timeout_fault(self, timeout: GuestTimeout) -> Fault:
         driver = self._driver
-        phase = driver.phase
-        where = f"{phase}, turn {driver.turn + 1}" if phase == "send" and driver.turn is not None else phase
+        phase, turn, site = self._closing or (driver.phase, driver.turn, driver.turn_site)
+        where = f"{phase}, turn {turn + 1}" if phase == "send" and turn is not None else phase
         message = f"{timeout.limit:g}s passed in {where}"
         if self._scope.abandoned:
             message += f"; {self._scope.abandoned[0]} ignored the cancellation and was abandoned"
@@ -182,19 +209,30 @@ class _Attempt:
             code="timeout",
             phase=phase,
             message=message,
-            site=driver.turn_site if phase == "send" else None,
+            site=site if phase == "send" else None,
             trace=f"last log  {lines[-1].text[:300]}" if lines else None,
         )
 
-    def _evaluate_deferred(self) -> None:
+    async def _evaluate_deferred(self) -> None:
+        if not self._driver.collector.waiting():
+            return
         self._enter("judge")
+        # A scope of its own: the eval's may be closing still, for guests that do not end.
+        scope = GuestScope(self._scope.host, self._scope.label)
+        try:
+            await scope.call("evaluation", self._limits.evaluation, self._evaluate_waiting)
+        except GuestTimeout as timeout:
+            message = f"the assertions at the end took longer than {timeout.limit:g}s"
+            self._driver.fail(Fault(code="timeout", phase="judge", message=message))
+
+    async def _evaluate_waiting(self) -> None:
         for entry in self._driver.collector.waiting():
             assert entry.deferred is not None
             try:
                 entry.evaluation = entry.deferred()
             except StopEval:
                 continue
-            except Exception as error:  # noqa: BLE001 - a predicate that the author gave
+            except BaseException as error:  # noqa: BLE001 - a predicate that the author gave
                 site = last_project_site(error, self._root) or entry.site
                 self._driver.fail(fault_of_guest(error, "eval", site, self._root))
 
@@ -207,8 +245,10 @@ class _Attempt:
         started = time.monotonic()
         scope = GuestScope(self._scope.host, self._scope.label)
         try:
-            await scope.call("teardown", TEARDOWN_LIMIT, agent.teardown, self._driver.context(AgentSession(), None))
-        except Exception as error:  # noqa: BLE001 - a guest; the verdict stands, the failure is reported
+            context = self._driver.context(AgentSession(), None)
+            limit = self._limits.teardown
+            await scope.call("teardown", limit, agent.teardown, context, on_cancel=context.cancelled.set)
+        except BaseException as error:  # noqa: BLE001 - a guest; the verdict stands, the failure is reported
             self._driver.log.diagnose(
                 Diagnostic(
                     code="teardown-failed", level="error", message=f"{agent.name}: teardown: {error_text(error)}"
@@ -219,11 +259,13 @@ class _Attempt:
 
     async def _cancel_left_tasks(self) -> None:
         tasks = {sending.task for sending in self._driver.left_sendings() if sending.task is not None}
-        tasks = {task for task in tasks if not task.done()}
+        # What was abandoned has been cancelled and waited for already.
+        tasks = {task for task in tasks if not task.done() and task not in self._scope.host.abandoned}
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=self._scope.host.grace)
+            _, running = await asyncio.wait(tasks, timeout=self._scope.host.grace)
+            self._scope.host.abandoned.update(running)
 
     def _enter(self, phase: Phase) -> None:
         self._driver.phase = phase
@@ -233,8 +275,8 @@ class _Attempt:
         self._phases[phase] = round((time.monotonic() - started) * 1000)
 
 
-async def shielded(work: Coroutine[Any, Any, None]) -> None:
-    """Run cleanup to its end although the task around it is cancelled; the cancellation is raised afterwards."""
+async def shielded(work: Coroutine[Any, Any, None]) -> bool:
+    """Run cleanup to its end although the task around it is cancelled. Returns whether it was, meanwhile."""
     task = asyncio.ensure_future(work)
     cancelled = False
     while not task.done():
@@ -243,5 +285,4 @@ async def shielded(work: Coroutine[Any, Any, None]) -> None:
         except asyncio.CancelledError:
             cancelled = True
     task.result()
-    if cancelled:
-        raise asyncio.CancelledError
+    return cancelled

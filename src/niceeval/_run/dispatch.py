@@ -94,7 +94,9 @@ class Dispatcher:
         Returns them; those that run have to be cancelled by the caller.
         """
         key = (attempt.experiment.id, attempt.eval.id)
-        if not attempt.experiment.early_exit or verdict not in ("passed", "errored") or key in self._closed:
+        experiment = attempt.experiment
+        alone = experiment.runs == 1 or not experiment.early_exit
+        if alone or verdict not in ("passed", "errored") or key in self._closed:
             return []
         lane = self.lanes[attempt.experiment.id]
         waiting = [other for other in lane.pending if other.eval.id == attempt.eval.id]

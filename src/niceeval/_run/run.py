@@ -35,6 +35,7 @@ from niceeval._record.writer import RunWriter
 from niceeval._run.attempt import FinishedAttempt, run_attempt
 from niceeval._run.dispatch import Dispatcher, Lane, attempt_numbers
 from niceeval._run.hooks import Hooks
+from niceeval._run.limits import DEFAULT_LIMITS, Limits
 from niceeval._run.outcome import Status, Tally
 from niceeval._run.seal import Sources, seal, verdict_of
 from niceeval._version import __version__
@@ -45,17 +46,24 @@ THREADS_PER_ATTEMPT = 4
 """Plain-function guests that may run at once, per attempt that may run at once."""
 
 
-@dataclass(slots=True)
 class RunHandle:
-    """The way into a run from outside, filled in once it has begun.
+    """The way into a run from outside: `interrupt` ends it in good order, at any time and from a signal handler too."""
 
-    `interrupt` stops it in good order and is called on the loop; `is_stuck` says that a guest holds the loop;
-    `abandoned` counts guests that still run although nobody waits for them.
-    """
+    def __init__(self) -> None:
+        self._wanted = False
+        self._act: Callable[[], None] | None = None
 
-    interrupt: Callable[[], None] = lambda: None
-    is_stuck: Callable[[], bool] = lambda: False
-    abandoned: Callable[[], int] = lambda: 0
+    def interrupt(self) -> None:
+        """Start nothing more, cancel what runs, tear down, store. Before the run has begun: as soon as it has."""
+        self._wanted = True
+        if self._act is not None:
+            self._act()
+
+    def bind(self, act: Callable[[], None] | None) -> None:
+        """Say what an interrupt does from here on; None when there is nothing left to interrupt."""
+        self._act = act
+        if self._wanted:
+            self.interrupt()
 
 
 async def _always_room() -> None:
@@ -76,6 +84,7 @@ class Outside:
     exit_code: Callable[[Status], int]
     leave: Callable[[str], None]
     room: Callable[[], Awaitable[None]] = _always_room
+    limits: Limits = DEFAULT_LIMITS
 
 
 async def run_plan(plan: RunPlan, writer: RunWriter, outside: Outside, handle: RunHandle) -> RunFinished:
@@ -113,8 +122,9 @@ class _Run:
         self._sources = Sources(plan.root)
         self._blocks = _Blocks()
         self._watch = LoopWatch(self._on_block, self._on_stuck)
-        self._host = GuestHost(DaemonThreads(max(32, THREADS_PER_ATTEMPT * plan.concurrency)), self._watch)
-        self._hooks = Hooks(self._host, plan.root, outside.emit)
+        self._threads = DaemonThreads(max(32, THREADS_PER_ATTEMPT * plan.concurrency))
+        self._host = GuestHost(self._threads, self._watch, outside.limits.grace)
+        self._hooks = Hooks(self._host, plan.root, outside.emit, outside.limits)
         self._setups: set[asyncio.Task[None]] = set()
         self._interrupted = False
 
@@ -124,14 +134,15 @@ class _Run:
         self._writer.reserve([_name(attempt) for attempt in self._plan.attempts])
         self._emit(self._start())
         self._watch.start()
-        self._handle.interrupt = self._interrupt
-        self._handle.is_stuck = self._watch.is_stuck
-        self._handle.abandoned = lambda: len(self._host.abandoned)
+        self._loop = asyncio.get_running_loop()
+        self._handle.bind(self._interrupt)
         try:
             await self._work()
             await self._hooks.tear_down_all(self._dispatch.lanes.values())
         finally:
+            self._handle.bind(None)
             self._watch.stop()
+            self._threads.close()
         return self._finish(started_at, round((time.monotonic() - started) * 1000))
 
     def _start(self) -> RunStart:
@@ -205,7 +216,8 @@ class _Run:
         key = AttemptKey(attempt.experiment.id, attempt.eval.id, attempt.attempt)
         label = f"{key.experiment_id} {key.eval_id} {key.attempt}"
         self._emit(EvalStart(key=key, started_at=utc_text(), timeout=attempt.timeout))
-        task = asyncio.create_task(run_attempt(attempt, self._plan, self._host, label, self._progress(key)), name=label)
+        work = run_attempt(attempt, self._plan, self._host, label, self._progress(key), self._outside.limits)
+        task = asyncio.create_task(work, name=label)
         self._tasks[attempt.index] = task
         try:
             await asyncio.wait({task})
@@ -299,11 +311,16 @@ class _Run:
         self._outside.leave(f"{block.label or 'somebody'} holds the event loop at {self._shown(block.where)} for good")
 
     def _interrupt(self) -> None:
+        # May run in a signal handler, on top of anything: said at once, also where a guest holds the loop.
         if self._interrupted:
             return
         self._interrupted = True
-        self._dispatch.stop()
         self._emit(Interrupted(cancelled=len(self._tasks)))
+        self._watch.hurry()
+        self._loop.call_soon_threadsafe(self._cancel_all)
+
+    def _cancel_all(self) -> None:
+        self._dispatch.stop()
         for task in list(self._tasks.values()):
             task.cancel()
         for setup in list(self._setups):

@@ -12,7 +12,7 @@ help:
 	@echo "make test    run the tests"
 	@echo "make check   lint, types, layers, and the code blocks of the docs"
 	@echo "make format  format and fix what ruff can fix"
-	@echo "make bench   measure what an attempt costs"
+	@echo "make bench   measure what starting and an attempt cost (quickly; see bench/)"
 
 install: $(INSTALLED)
 
@@ -52,7 +52,8 @@ lock:
 	rm -rf $(VENV)-lock
 
 bench: $(INSTALLED)
-	@$(BIN)/python bench/attempt_cost.py
+	@$(BIN)/python bench/startup.py --quick
+	@$(BIN)/python bench/overhead.py --quick
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -13,6 +13,8 @@ MAX_SEGMENT = 100
 """Characters of one folder name; a longer true name is cut and carries a hash."""
 MAX_PATH = 300
 """Characters of an eval id as a path; a longer one becomes a single hashed folder."""
+IDENTITY_LENGTH = 52
+"""Characters of a SHA-256 in base32."""
 LOCATOR_LENGTH = 8
 MIN_LOCATOR_PREFIX = 4
 
@@ -23,8 +25,12 @@ _LOCATOR = re.compile(r"@?([a-z2-7]+)", re.IGNORECASE)
 
 def name_hash(name: str, length: int) -> str:
     """The first `length` characters of the lower-case base32 SHA-256 of a name; any text, lone surrogates too."""
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
-    return base64.b32encode(digest).decode("ascii").rstrip("=").lower()[:length]
+    return _base32(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest(), length)
+
+
+def _base32(digest: bytes, length: int) -> str:
+    """The first `length` characters of the lower-case base32 of a digest; only what they need is encoded."""
+    return base64.b32encode(digest[: -(-length * 5 // 8)]).decode("ascii").rstrip("=").lower()[:length]
 
 
 def clean_segment(name: str) -> str:
@@ -96,16 +102,17 @@ def _clashing(folders: dict[str, str]) -> set[str]:
     return {name for sharing in by_folder.values() if len(sharing) > 1 for name in sharing}
 
 
-def identity_hash(experiment_id: str | None, eval_id: str, attempt: int, started_at: str) -> str:
+def identity_hash(
+    experiment_id: str | None, eval_id: str, attempt: int, started_at: str, length: int = IDENTITY_LENGTH
+) -> str:
     """The 52 characters that tell an attempt from every other; its locator is the shortest unique start (from 8)."""
     identity = json.dumps([experiment_id, eval_id, attempt, started_at], separators=(",", ":"))
-    digest = hashlib.sha256(identity.encode("ascii")).digest()
-    return base64.b32encode(digest).decode("ascii").rstrip("=").lower()
+    return _base32(hashlib.sha256(identity.encode("ascii")).digest(), length)
 
 
 def locator_of(experiment_id: str | None, eval_id: str, attempt: int, started_at: str) -> str:
     """`@` and the first 8 characters of the identity's hash. `attempt` counts from 0, `started_at` as it is stored."""
-    return "@" + identity_hash(experiment_id, eval_id, attempt, started_at)[:LOCATOR_LENGTH]
+    return "@" + identity_hash(experiment_id, eval_id, attempt, started_at, LOCATOR_LENGTH)
 
 
 def parse_locator(text: str) -> str | None:

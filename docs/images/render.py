@@ -75,6 +75,8 @@ def drawn(screen: pyte.Screen) -> str:
     rows = [[screen.buffer[y][x] for x in range(COLUMNS)] for y in range(LINES)]
     while rows and not "".join(char.data for char in rows[-1]).strip():
         rows.pop()
+    while rows and rows[0][0].data == " ":  # the rest of a block whose first line scrolled away
+        rows.pop(0)
     width = COLUMNS * CELL_WIDTH + 2 * MARGIN
     height = (len(rows) + 1) * LINE_HEIGHT + 2 * MARGIN
     lines = [_text(0, 0, f"$ {COMMAND}", COLOURS["cyan"], bold=False)]

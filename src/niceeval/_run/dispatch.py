@@ -98,10 +98,7 @@ class Dispatcher:
         alone = experiment.runs == 1 or not experiment.early_exit
         if alone or verdict not in ("passed", "errored") or key in self._closed:
             return []
-        lane = self.lanes[attempt.experiment.id]
-        waiting = [other for other in lane.pending if other.eval.id == attempt.eval.id]
-        for other in waiting:
-            lane.pending.remove(other)
+        waiting = _next_of(attempt.eval.id, self.lanes[attempt.experiment.id].pending)
         running = [
             other
             for other in self.running.values()
@@ -130,6 +127,14 @@ class Dispatcher:
         pending.clear()
         self.not_started += dropped
         return dropped
+
+
+def _next_of(eval_id: str, pending: deque[AttemptPlan]) -> list[AttemptPlan]:
+    """Take away what waits of an eval that was started: attempts start in plan order, so its others come next."""
+    taken: list[AttemptPlan] = []
+    while pending and pending[0].eval.id == eval_id:
+        taken.append(pending.popleft())
+    return taken
 
 
 def attempt_numbers(attempts: Iterable[AttemptPlan]) -> tuple[int, ...]:

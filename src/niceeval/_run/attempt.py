@@ -103,10 +103,10 @@ class _Attempt:
             await self._guarded_body()
             await self._evaluate_deferred()
         except BaseException:
-            await shielded(self._end())
+            await self._end()
             raise
         # What is known is known: a cancellation that comes during the teardown takes nothing away.
-        await shielded(self._end())
+        await self._end()
         self._driver.seal()
         return FinishedAttempt(
             plan=self._plan,
@@ -237,9 +237,19 @@ class _Attempt:
                 self._driver.fail(fault_of_guest(error, "eval", site, self._root))
 
     async def _end(self) -> None:
+        # A shield is a task of its own, which most attempts have no need of.
+        if self._tears_down or self._driver.left_sendings():
+            await shielded(self._clean_up())
+
+    @property
+    def _tears_down(self) -> bool:
+        agent = self._plan.experiment.agent
+        return agent.teardown is not None and (agent.setup is None or self._setup_entered)
+
+    async def _clean_up(self) -> None:
         await self._cancel_left_tasks()
         agent = self._plan.experiment.agent
-        if agent.teardown is None or (agent.setup is not None and not self._setup_entered):
+        if agent.teardown is None or not self._tears_down:
             return
         self._enter("teardown")
         started = time.monotonic()

@@ -41,7 +41,7 @@ SOURCE_PATH = "evals/weather/brooklyn_eval.py"
 
 def events() -> bytes:
     stream: list[StreamEvent] = [
-        Message(role="user", text="What's the weather in Brooklyn?"),
+        Message(role="user", text="What's the weather in Brooklyn?", loc=Loc(file=SOURCE_PATH, line=7, column=18)),
         ActionCalled(call_id="call_1", name="get_weather", input={"city": "Queens"}),
         ActionResult(call_id="call_1", status="completed", output="21 C"),
         Message(role="assistant", text="It is 21 °C in Queens."),

@@ -29,7 +29,14 @@ Usage: niceeval exp list [--json]     The experiments that were found
 Usage: niceeval list [--tag TAG] [--json]     The evals that were found
 """,
     "show": """\
-Usage: niceeval show [@LOCATOR | RUN | DIR]   Results in the terminal (none: the newest)
+Usage: niceeval show [@LOCATOR | RUN | DIR] [--json]    Results in the terminal
+  niceeval show                       the project's latest results, and what did not pass
+  niceeval show @k3f7qm2x             one attempt: why, with its source and evidence
+                                      (any case; its first four characters are enough)
+  niceeval show 2026-07-02T03-10-24-123Z     one run of the project
+  niceeval show some/results          a results folder, a run or a summary.json anywhere
+  niceeval show some/results/@k3f7qm2x       one attempt of it
+--json gives the same answer whole, as one document. Exit: 0 whenever it could read.
 """,
     "init": """\
 Usage: niceeval init                  Scaffold a project that runs green at once; refresh

@@ -12,6 +12,7 @@ from niceeval._model.assertion import AssertionResult
 from niceeval._model.events import StreamEvent
 from niceeval._model.o11y import O11ySummary
 from niceeval._model.result import (
+    AttemptResult,
     ChannelCoverage,
     Diagnostic,
     ErrorInfo,
@@ -24,7 +25,7 @@ from niceeval._model.result import (
 from niceeval._model.usage import Usage
 from niceeval._record import layout, rows
 from niceeval._record.artifacts import read_artifact, unreadable
-from niceeval._record.rows import AttemptRow
+from niceeval._record.rows import AttemptRow, CarriedFrom
 
 if TYPE_CHECKING:
     from niceeval._record.locators import Locators
@@ -82,8 +83,8 @@ class Attempt:
         return self._row.started_at
 
     @property
-    def duration_ms(self) -> float | None:
-        return self._row.duration_ms
+    def duration_ms(self) -> int:
+        return round(self._row.duration_ms)
 
     @property
     def usage(self) -> Usage | None:
@@ -162,13 +163,54 @@ class Attempt:
         return self._decoded("diagnostics", rows.diagnostics_of)
 
     @property
-    def phases(self) -> dict[str, float]:
+    def phases(self) -> dict[str, int]:
         """Phase to its milliseconds."""
         return self._decoded("phases", rows.phases_of)
 
     @property
     def points(self) -> Points | None:
         return self._decoded("points", rows.points_of)
+
+    @property
+    def carried_from(self) -> CarriedFrom | None:
+        """Where an attempt that was not run again comes from."""
+        return self._decoded("carriedFrom", rows.carried_from_of)
+
+    def result(self) -> AttemptResult:
+        """The whole result, everything nested decoded, in the form that the writer takes."""
+        row = self._row
+        return AttemptResult(
+            id=row.id,
+            agent=row.agent,
+            outcome=row.outcome,
+            attempt=row.attempt,
+            started_at=row.started_at,
+            duration_ms=self.duration_ms,
+            assertions=self.assertions,
+            artifacts_dir=row.artifacts_dir,
+            has_events=row.has_events,
+            has_trace=row.has_trace,
+            has_sources=row.has_sources,
+            has_o11y=row.has_o11y,
+            has_logs=row.has_logs,
+            locator=self.locator,
+            description=row.description,
+            tags=row.tags,
+            experiment_id=row.experiment_id,
+            experiment=self.experiment,
+            model=row.model,
+            fingerprint=row.fingerprint,
+            usage=row.usage,
+            estimated_cost_usd=row.estimated_cost_usd,
+            error=row.error,
+            error_info=self.error_info,
+            skip_reason=row.skip_reason,
+            coverage=self.coverage,
+            diagnostics=self.diagnostics,
+            points=self.points,
+            early_exited=row.early_exited,
+            phases=self.phases or None,
+        )
 
     def events(self) -> list[StreamEvent] | None:
         """The event stream."""

@@ -38,9 +38,9 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     id: str
     outcome: Verdict
     started_at: str = msgspec.field(name="startedAt")
+    duration_ms: float = msgspec.field(name="durationMs")
     attempt: int = 0
     agent: str = ""
-    duration_ms: float | None = msgspec.field(name="durationMs", default=None)
     experiment_id: str | None = msgspec.field(name="experimentId", default=None)
     model: str | None = None
     description: str | None = None
@@ -50,6 +50,11 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     skip_reason: str | None = msgspec.field(name="skipReason", default=None)
     fingerprint: str | None = None
     artifacts_dir: str = msgspec.field(name="artifactsDir", default="")
+    has_events: bool = msgspec.field(name="hasEvents", default=False)
+    has_trace: bool = msgspec.field(name="hasTrace", default=False)
+    has_sources: bool = msgspec.field(name="hasSources", default=False)
+    has_o11y: bool = msgspec.field(name="hasO11y", default=False)
+    has_logs: bool = msgspec.field(name="hasLogs", default=False)
     early_exited: bool = msgspec.field(name="earlyExited", default=False)
     tags: tuple[str, ...] = ()
     assertions: msgspec.Raw = _NULL
@@ -59,6 +64,14 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     diagnostics: msgspec.Raw = _NULL
     phases: msgspec.Raw = _NULL
     points: msgspec.Raw = _NULL
+    carried_from: msgspec.Raw = msgspec.field(name="carriedFrom", default=_NULL)
+
+
+class CarriedFrom(msgspec.Struct, frozen=True, kw_only=True):
+    """The run that an attempt was first stored in, and its locator there."""
+
+    run: str
+    locator: str | None = None
 
 
 class AssertionRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -199,14 +212,21 @@ def diagnostics_of(row: AttemptRow) -> tuple[Diagnostic, ...]:
     return tuple(nested(row.diagnostics, list[Diagnostic]) or ())
 
 
-def phases_of(row: AttemptRow) -> dict[str, float]:
+def phases_of(row: AttemptRow) -> dict[str, int]:
     """Phase to its milliseconds. Raises ValueError."""
-    return dict(nested(row.phases, dict[str, float]) or {})
+    found = nested(row.phases, dict[str, float]) or {}
+    return {phase: round(spent) for phase, spent in found.items()}
 
 
 def points_of(row: AttemptRow) -> Points | None:
     """Raises ValueError."""
     found: Points | None = nested(row.points, Points)
+    return found
+
+
+def carried_from_of(row: AttemptRow) -> CarriedFrom | None:
+    """Raises ValueError."""
+    found: CarriedFrom | None = nested(row.carried_from, CarriedFrom)
     return found
 
 

@@ -1,0 +1,1 @@
+"""Looking back: stored results as text for a terminal, and as JSON for programs."""

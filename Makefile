@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help install demo test check format docs-check bench lock clean
+.PHONY: help install demo test check format bench lock clean
 
 help:
 	@echo "make demo    run the example's evals against a real local agent (no key needed)"
@@ -29,14 +29,12 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto --ignore=tests/docs
 
-check: $(INSTALLED) docs-check
+check: $(INSTALLED)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-
-docs-check: $(INSTALLED)
-	$(BIN)/python -m pytest tests/docs
+	$(BIN)/python -m pytest -n auto tests/docs
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from niceeval._base.errors import ResultsError
-from niceeval._base.terminal import Style, cut_counted, seconds, wrap
+from niceeval._base.terminal import Style, cut_counted, duration, seconds, wrap
 from niceeval._model.coverage import CHANNELS
 from niceeval._model.events import StreamEvent
 from niceeval._model.o11y import O11ySummary
@@ -71,6 +71,10 @@ def instant(stored: str) -> str:
     """A stored UTC instant as people read it; anything else as it is."""
     found = _ISO.fullmatch(stored)
     return f"{found[1]} {found[2]}Z" if found else stored
+
+
+def _part(ms: int) -> str:
+    return seconds(ms) if ms >= 1000 else duration(ms)
 
 
 def attempt_page(attempt: Attempt, style: Style) -> list[str]:
@@ -179,9 +183,9 @@ class _Page:
     def _time(self) -> list[str]:
         phases = self._result.phases or {}
         in_turns = [turn.duration_ms for turn in self._material.turns if turn.duration_ms is not None]
-        parts = [f"{self._style.clean(phase)} {seconds(spent)}" for phase, spent in phases.items()]
+        parts = [f"{self._style.clean(phase)} {_part(spent)}" for phase, spent in phases.items()]
         if in_turns:
-            parts.append(f"turns {seconds(sum(in_turns))}")
+            parts.append(f"turns {_part(sum(in_turns))}")
         return [f"{'time':<{_LABEL}}{self._style.joined(*parts)}"] if parts else []
 
     def _diagnostics(self) -> list[str]:

@@ -1,8 +1,8 @@
 """Folding an event stream into facts: tool calls with their results, subagent calls, open questions.
 
-Pairing runs over a session: a result closes the earliest open call of the same id, also one of an earlier turn, and
-the call belongs to the turn that made it. What cannot be paired is an anomaly, which lowers the `actions` channel of
-the turn it is found in.
+Pairing runs over a session: a result closes the open call of the same id, also one of an earlier turn, and the call
+belongs to the turn that made it. What cannot be paired is an anomaly, which lowers the `actions` channel of the turn it
+is found in.
 """
 
 from __future__ import annotations
@@ -71,11 +71,16 @@ class TurnEvents:
 
 @dataclass(slots=True, kw_only=True)
 class SessionFacts:
-    """What a session's events come to. `anomalies` holds, per turn, why its `actions` are not complete."""
+    """What a session's events come to.
+
+    `anomalies` holds, per turn, why its `actions` are not complete; `violations` those of them, as (turn, text), that
+    break the adapter contract (a call whose result is not there yet does not).
+    """
 
     tool_calls: list[ToolCall] = field(default_factory=list)
     subagent_calls: list[SubagentCall] = field(default_factory=list)
     anomalies: dict[int, list[str]] = field(default_factory=dict)
+    violations: list[tuple[int, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +124,7 @@ class _Pairing:
 
     def _open(self, calls: dict[str, list[C]], call: C, turn: int) -> None:
         if call.call_id in calls:
-            self._note(turn, f"call id {call.call_id} is used more than once")
+            self._violation(turn, f"call id {call.call_id} is used more than once")
         calls.setdefault(call.call_id, []).append(call)
 
     def _close(
@@ -127,14 +132,21 @@ class _Pairing:
     ) -> None:
         open_calls = calls.get(event.call_id)
         if open_calls is None:
-            self._note(turn, f"a result for call {event.call_id}, which was never made")
+            self._violation(turn, f"a result for call {event.call_id}, which was never made")
         elif not open_calls:
-            self._note(turn, f"call {event.call_id} has more than one result; the first counts")
+            self._violation(turn, f"call {event.call_id} has more than one result; the first counts")
+        elif len(open_calls) > 1:
+            # To guess which call it belongs to could pass an assertion on the wrong one.
+            self._violation(turn, f"a result for call {event.call_id}, of which several are open; it counts for none")
         else:
-            call = open_calls.pop(0)
+            call = open_calls.pop()
             call.status = event.status
             call.output = event.output
             call.result_event = index
+
+    def _violation(self, turn: int, text: str) -> None:
+        self._note(turn, text)
+        self.facts.violations.append((turn, text))
 
     def _note(self, turn: int, text: str) -> None:
         self.facts.anomalies.setdefault(turn, []).append(text)

@@ -16,7 +16,7 @@ import msgspec
 
 from niceeval._base.errors import AdapterError
 from niceeval._base.json_values import JsonLimits, normalise_json
-from niceeval._base.plain_text import clean_text
+from niceeval._base.plain_text import clean_text, shorten
 from niceeval._model.coverage import CHANNELS, Channel, Coverage, EvidenceCoverage
 from niceeval._model.events import (
     EVENT_CLASSES,
@@ -60,6 +60,9 @@ _FEEDS: Mapping[str, tuple[Channel, ...]] = {
     "subagent.completed": ("events", "actions"),
 }
 """Which channels an event of a type is evidence for; of every other type it is `events` alone."""
+
+
+_FROM_EVENTS: tuple[Channel, ...] = ("events", "actions", "messages")
 
 
 def channels_of(event: StreamEvent) -> tuple[Channel, ...]:
@@ -140,12 +143,12 @@ class _Boundary:
             raise self._refuse(f"events is {_kind(events)}", "events is a list of events")
         for number, raw in enumerate(itertools.islice(events, self._limits.events + 1)):
             if number == self._limits.events:
-                self._cut(f"more than {self._limits.events:,} events in one turn", CHANNELS[:3])
+                self._cut(f"more than {self._limits.events:,} events in one turn", _FROM_EVENTS)
                 return
             event = self._event(raw, number)
             self._left -= _cost(event)
             if self._left < 0:
-                self._cut(f"more than {self._limits.turn_bytes:,} bytes of events in one turn", CHANNELS[:3])
+                self._cut(f"more than {self._limits.turn_bytes:,} bytes of events in one turn", _FROM_EVENTS)
                 return
             self._out.events.append(event)
 
@@ -157,6 +160,10 @@ class _Boundary:
 
     def _event(self, raw: object, number: int) -> StreamEvent:
         where = f"events[{number}]"
+        if isinstance(raw, UnknownEvent):
+            # It may be of a type that is known: then it is that event, and has to be one.
+            given: object = raw.data
+            raw = {**given, "type": raw.type} if isinstance(given, Mapping) else given
         if isinstance(raw, Mapping):
             raw = self._from_mapping(raw, where)
         clean = _CLEANERS.get(type(raw))
@@ -168,8 +175,8 @@ class _Boundary:
         raise self._refuse(f"{where} is {_kind(raw)}", "events are niceeval.adapter events, or mappings with a `type`")
 
     def _from_mapping(self, raw: Mapping[Any, Any], where: str) -> object:
-        data = self.value(dict(raw), where)
-        kind = data.get("type")
+        data = self._fields(raw, where)
+        kind = data.get("type") if isinstance(data, dict) else None
         cls = EVENT_CLASSES.get(kind) if isinstance(kind, str) else None
         if cls is None:
             if not isinstance(kind, str):
@@ -180,11 +187,17 @@ class _Boundary:
         except msgspec.ValidationError as error:
             raise self._refuse(f"{where} ({kind}): {error}", "see the event's fields in docs/adapters.md") from None
 
+    def _fields(self, raw: Mapping[Any, Any], where: str) -> Any:
+        # Each field has the size limit of a value to itself, as in an event that is no mapping.
+        if type(raw) is dict and all(type(key) is str and key.isascii() for key in raw):
+            return {key: self.value(item, f"{where}.{key}", _FROM_EVENTS) for key, item in raw.items()}
+        return self.value(raw, where, _FROM_EVENTS)
+
     def _unknown(self, kind: str, data: Mapping[str, Any], where: str) -> UnknownEvent:
-        name = self.text(kind, f"{where}.type")
-        self._worse("events", f"{where} is of the unknown type {name}")
-        self._say("unknown-event", "warning", f"{where}: event type {name} is not known; it was kept as it came")
-        return UnknownEvent(name, self.value({**data, "type": kind}, where))
+        shown = shorten(kind, 100)
+        self._worse("events", f"{where} is of the unknown type {shown}")
+        self._say("unknown-event", "warning", f"{where}: event type {shown} is not known; it was kept as it came")
+        return UnknownEvent(kind, data)
 
     # Values -----------------------------------------------------------------------------------------------------
 
@@ -196,19 +209,19 @@ class _Boundary:
         if problem is not None:
             self._problems.append(f"{where}: {problem}")
             if len(cleaned) < len(value):
-                self._lossy(where, ("events", "actions", "messages"))
+                self._lossy(where, _FROM_EVENTS)
         return cleaned
 
     def optional_text(self, value: object, where: str) -> str | None:
         """As `text`, or None."""
         return None if value is None else self.text(value, where)
 
-    def value(self, value: object, where: str) -> Any:
-        """Any value as plain JSON; what had to be changed is said."""
+    def value(self, value: object, where: str, feeds: tuple[Channel, ...] = ("events", "actions")) -> Any:
+        """Any value as plain JSON; what had to be changed is said, and makes the channels it feeds worse."""
         plain, problems = normalise_json(value, limits=self._json_limits, root=where)
         if problems:
             self._problems.extend(problems)
-            self._lossy(where, ("data",) if where == "data" else ("events", "actions"))
+            self._lossy(where, feeds)
         # A guest may go on using the object it handed over; what is evidence must not change under us.
         return msgspec.json.decode(msgspec.json.encode(plain)) if isinstance(plain, (dict, list)) else plain
 
@@ -246,7 +259,7 @@ class _Boundary:
         if not wanted:
             self._say("data-without-schema", "warning", "data came although no output was asked for; it was dropped")
             return
-        self._out.data = self.value(data, "data")
+        self._out.data = self.value(data, "data", ("data",))
 
     def _usage(self, usage: object, declared: EvidenceCoverage) -> None:
         problem = _usage_problem(usage)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from niceeval._base.callsite import CallSite
 from niceeval._base.errors import AuthorError
+from niceeval._base.plain_text import clean_text
 from niceeval._judge.evaluation import Evaluation
 from niceeval._model.assertion import AssertionResult, Outcome, Severity
 from niceeval._model.events import Loc
@@ -159,7 +160,7 @@ def stored(entry: Entry, loc: Callable[[CallSite], Loc | None]) -> AssertionResu
     evaluation = entry.evaluation or Evaluation()
     outcome = outcome_of(entry)
     return AssertionResult(
-        name=entry.name,
+        name=_bounded(entry.name) or "",
         severity=entry.severity if entry.counts else "soft",
         score=0.0 if outcome == "unavailable" else evaluation.score,
         passed=outcome == "passed",
@@ -167,7 +168,7 @@ def stored(entry: Entry, loc: Callable[[CallSite], Loc | None]) -> AssertionResu
         threshold=entry.threshold if entry.counts else line_of(entry),
         optional=entry.optional,
         label=_bounded(entry.label),
-        group=entry.group,
+        group=_bounded(entry.group),
         expected=_bounded(evaluation.expected),
         received=_bounded(evaluation.received),
         detail=_bounded(evaluation.detail),
@@ -183,13 +184,16 @@ def _earned(entry: Entry) -> float:
     points, evaluation = entry.points or 0.0, entry.evaluation
     if evaluation is None or outcome_of(entry) != "passed":
         return 0.0
-    return points * evaluation.score if evaluation.graded else points
+    # Without a line nothing can be missed, so a passed entry may still have a score of 0.
+    return points * evaluation.score if evaluation.graded or line_of(entry) is None else points
 
 
 def _bounded(text: str | None) -> str | None:
-    if text is None or len(text) <= MAX_TEXT:
-        return text
-    return f"{text[:MAX_TEXT]} [+{len(text) - MAX_TEXT} chars]"
+    if text is None:
+        return None
+    if len(text) > MAX_TEXT:
+        text = f"{text[:MAX_TEXT]} [+{len(text) - MAX_TEXT} chars]"
+    return clean_text(text, len(text))[0]
 
 
 def _valid_line(line: object, call: str) -> float:

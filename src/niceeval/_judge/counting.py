@@ -10,6 +10,7 @@ from niceeval._evidence.scope import Scope
 from niceeval._judge.availability import incomplete
 from niceeval._model.assertion import UnavailableReason
 from niceeval._model.coverage import Channel
+from niceeval._model.matching import ask, predicate_name, truth
 
 Count: TypeAlias = int | Callable[[int], object] | None
 
@@ -24,21 +25,24 @@ def validate_count(count: object, call: str) -> None:
 
 
 def count_score(scope: Scope, channel: Channel, found: int, count: Count) -> tuple[bool, UnavailableReason | None]:
-    """Whether `found` matches satisfy `count`, or why that cannot be said."""
+    """Whether `found` matches satisfy `count`, or why that cannot be said.
+
+    Raises AuthorError (`bad-matcher`) for a callable count that raises or gives no truth.
+    """
     gap = incomplete(scope, channel)
     if count is None:
         return found > 0, None if found else gap
     if callable(count):
-        return (False, gap) if gap else (bool(count(found)), None)
+        return (False, gap) if gap else (truth(ask(count, found), predicate_name(count)), None)
     if found > count:
         return False, None
     return found == count, gap
 
 
 def count_text(count: Count, noun: str) -> str:
-    """`at least 1 call`, `2 calls`, `a number of calls that <lambda> accepts`."""
+    """`at least 1 call`, `2 calls`, `a number of calls that is_even accepts`."""
     if count is None:
         return f"at least 1 {noun}"
     if callable(count):
-        return f"a number of {noun}s that {getattr(count, '__name__', 'the callable')} accepts"
+        return f"a number of {noun}s that {predicate_name(count)} accepts"
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

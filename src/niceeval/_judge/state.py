@@ -9,6 +9,7 @@ from niceeval._judge.availability import incomplete
 from niceeval._judge.evaluation import Evaluation, plural, refs_of
 from niceeval._model.assertion import EvidenceRef, UnavailableReason
 from niceeval._model.events import ErrorEvent, InputRequested
+from niceeval._model.usage import Usage
 
 
 def succeeded(scope: Scope) -> Evaluation:
@@ -45,8 +46,10 @@ def max_tokens(scope: Scope, limit: int) -> Evaluation:
     usage = scope.usage
     total = None if usage is None else usage.total_tokens
     reason = incomplete(scope, "usage")
-    if reason is None and any(turn.usage is None or turn.usage.total_tokens is None for turn in scope.turns):
-        reason = UnavailableReason(code="coverage-partial", channel="usage", message="a turn reported no token counts")
+    if reason is None and any(not _counted(turn.usage) for turn in scope.turns):
+        reason = UnavailableReason(
+            code="coverage-partial", channel="usage", message="a turn did not report both input and output tokens"
+        )
     return Evaluation(
         score=1.0 if reason is None and total is not None and total <= limit else 0.0,
         expected=f"at most {limit:,} tokens",
@@ -83,6 +86,10 @@ def output(scope: Scope, judged: Evaluation) -> Evaluation:
         received="no data",
         reason=incomplete(scope, "data"),
     )
+
+
+def _counted(usage: Usage | None) -> bool:
+    return usage is not None and usage.input_tokens is not None and usage.output_tokens is not None
 
 
 def _statuses(scope: Scope) -> str:

@@ -13,6 +13,7 @@ from niceeval._judge.availability import incomplete
 from niceeval._judge.counting import Count, count_score, count_text
 from niceeval._judge.evaluation import Evaluation, event_line, plural, refs_of
 from niceeval._model.events import EVENT_CLASSES, Message, StreamEvent, event_type
+from niceeval._model.matching import ask, predicate_name, truth
 
 SHOWN_TEXT = 2_000
 """Characters of received text that an assertion keeps."""
@@ -80,9 +81,12 @@ def event_order(scope: Scope, kinds: Sequence[str]) -> Evaluation:
 
 
 def events_satisfy(scope: Scope, label: str, predicate: Callable[[Sequence[StreamEvent]], object]) -> Evaluation:
-    """A predicate over all events of the scope."""
+    """A predicate over all events of the scope.
+
+    Raises AuthorError (`bad-matcher`) where the predicate raises or gives no truth.
+    """
     reason = incomplete(scope, "events")
-    passed = False if reason else bool(predicate([item for _, item in scope.events]))
+    passed = reason is None and truth(ask(predicate, [item for _, item in scope.events]), predicate_name(predicate))
     return Evaluation(
         score=1.0 if passed else 0.0,
         expected=label,
@@ -92,15 +96,15 @@ def events_satisfy(scope: Scope, label: str, predicate: Callable[[Sequence[Strea
     )
 
 
-def require_event_type(kind: str, call: str) -> None:
+def require_event_type(kind: object, call: str) -> None:
     """Raises AuthorError (`bad-argument`) for a type that no event has: a slip of the pen must not pass `not_event`."""
-    if kind in EVENT_CLASSES:
+    if isinstance(kind, str) and kind in EVENT_CLASSES:
         return
-    close = difflib.get_close_matches(kind, EVENT_CLASSES, n=1)
+    close = difflib.get_close_matches(kind, EVENT_CLASSES, n=1) if isinstance(kind, str) else []
     raise AuthorError(
         "bad-argument",
         call=call,
-        argument=f'"{kind}"',
+        argument=f'"{kind}"' if isinstance(kind, str) else type(kind).__name__,
         problem="is not an event type" + (f'; "{close[0]}" is close' if close else ""),
         fix="the types are " + ", ".join(EVENT_CLASSES),
     )

@@ -33,7 +33,19 @@ def pick_request(
     input: Any,
     option_ids: Sequence[str] | None,
 ) -> Picked:
-    """Exactly one pending request has to meet every condition."""
+    """Exactly one pending request has to meet every condition.
+
+    Raises AuthorError: `bad-argument` for `option_ids` that are no list, `bad-matcher` for a condition that gives no
+    answer.
+    """
+    if isinstance(option_ids, str):
+        raise AuthorError(
+            "bad-argument",
+            call="require_input_request",
+            argument="option_ids",
+            problem=f"is the text {option_ids!r:.60}",
+            fix="give a list of option ids",
+        )
     found = [
         request
         for request in pending
@@ -102,6 +114,11 @@ def _response(pending: Sequence[InputRequest], answer: object) -> InputResponse:
         request = next((request for request in pending if request.id == answer.request_id), None)
         if request is None:
             raise _bad(f"request {answer.request_id} is not pending; pending: {_ids(pending)}", "answer these")
+        if (answer.option_id is None) == (answer.text is None) or not isinstance(answer.text or "", str):
+            raise _bad(
+                f"the answer to request {answer.request_id} is not exactly one option or one text",
+                'request.choose("...") or request.reply("...")',
+            )
         return request.choose(answer.option_id) if answer.option_id is not None else answer
     if not isinstance(answer, (str, _FreeText)):
         raise _bad(f"{answer!r:.60} is no answer", 'request.choose("...") or request.reply("...")')
@@ -109,7 +126,7 @@ def _response(pending: Sequence[InputRequest], answer: object) -> InputResponse:
         raise _bad(f"{len(pending)} requests are pending ({_ids(pending)})", "answer each with request.choose(...)")
     request = pending[0]
     if isinstance(answer, _FreeText):
-        return request.reply(answer.text)
+        return _response(pending, request.reply(answer.text))
     return request.choose(answer) if request.options else request.reply(answer)
 
 

@@ -146,7 +146,7 @@ class EvalContext(Line):
         site = call_site()
 
         def at_the_end() -> Evaluation:
-            return self._driver.evaluate(evaluate, attempt_scope(self._driver.log.sessions), site)
+            return self._driver.evaluate_at_end(evaluate, attempt_scope(self._driver.log.sessions), site)
 
         return self._driver.record(name, site, deferred=at_the_end)
 

@@ -31,6 +31,7 @@ from niceeval._judge.availability import channel_gap
 from niceeval._judge.collector import AssertionHandle, Collector, Entry
 from niceeval._judge.evaluation import Evaluation
 from niceeval._model.agent import Agent, AgentContext, AgentSession
+from niceeval._model.assertion import UnavailableReason
 from niceeval._model.events import Loc
 from niceeval._model.json_types import JsonValue
 from niceeval._model.result import Diagnostic, Phase
@@ -128,9 +129,7 @@ class Driver:
         **settings: Any,
     ) -> AssertionHandle:
         """One assertion entry, evaluated already or at the end."""
-        if self.sealed:
-            self.late += 1
-            raise StopEval("the attempt is sealed")
+        self._require_unsealed()
         entry = Entry(name=name, site=site, group=GROUP.get(), evaluation=evaluation, deferred=deferred, **settings)
         try:
             return self.collector.add(entry)
@@ -144,13 +143,20 @@ class Driver:
         except AuthorError as error:
             raise self.author_fault(error, site) from None
 
+    def evaluate_at_end(self, evaluate: Callable[[Scope], Evaluation], scope: Scope, site: CallSite) -> Evaluation:
+        """As `evaluate`, when there is no eval function to stop any more: the entry is unavailable, and says why."""
+        try:
+            return evaluate(scope)
+        except AuthorError as error:
+            fault = fault_of_error(error, "eval", site)
+        self.fail(fault)
+        return Evaluation(reason=UnavailableReason(code=fault.code, message=fault.message))
+
     # Sending ----------------------------------------------------------------------------------------------------
 
     def sending(self, call: str, site: CallSite, make: Callable[[], Any]) -> Sending[Any]:
         """An awaitable for one send, registered so that one nobody awaits is found."""
-        if self.sealed:
-            self.late += 1
-            raise StopEval("the attempt is sealed")
+        self._require_unsealed()
         sending: Sending[Any] = Sending(make, call, site)
         self._sendings.append(sending)
         if len(self._sendings) > 64:
@@ -174,16 +180,21 @@ class Driver:
             normal = await self._call_agent(session, record, input, site, form is not None)
         finally:
             self._busy.pop(number, None)
-            self.phase = "eval"
+            if not self._busy:
+                self.phase = "eval"
+        self._require_unsealed()
         cost, problem = turn_cost(normal.usage, self.setting.model, self.setting.pricing)
         self.log.end_turn(record, normal, cost, problem)
         data, missing = self._judge_output(record, form, site) if form is not None else (None, None)
         return record, data, missing
 
-    def _require_free_line(self, number: int, site: CallSite) -> None:
+    def _require_unsealed(self) -> None:
         if self.sealed:
             self.late += 1
             raise StopEval("the attempt is sealed")
+
+    def _require_free_line(self, number: int, site: CallSite) -> None:
+        self._require_unsealed()
         if number in self._busy:
             raise self.author_fault(AuthorError("session-busy", line=self._busy[number]), site)
         if sum(len(turns) for turns in self.log.sessions) >= MAX_TURNS:
@@ -198,14 +209,18 @@ class Driver:
             value = await self.scope.call("send", None, agent.send, input, context, on_cancel=context.cancelled.set)
             return normalise_turn(value, agent=agent.name, declared=agent.evidence_coverage, wants_data=wants_data)
         except asyncio.CancelledError:
-            self.log.lose_turn(record, "was cancelled")
+            self._lose(record, "was cancelled")
             raise
         except NiceevalError as error:
-            self.log.lose_turn(record, "ended in an error")
+            self._lose(record, "ended in an error")
             raise self.fail(fault_of_error(error, "send", site)) from None
         except BaseException as error:  # noqa: BLE001 - a guest: whatever it raises is this attempt's error
-            self.log.lose_turn(record, "ended in an error")
+            self._lose(record, "ended in an error")
             raise self.fail(fault_of_guest(error, "send", site, self.setting.root)) from None
+
+    def _lose(self, record: TurnRecord, why: str) -> None:
+        if not self.sealed:
+            self.log.lose_turn(record, why)
 
     def context(self, session: AgentSession, turn: int | None) -> AgentContext:
         """What the adapter's callbacks receive."""
@@ -266,4 +281,11 @@ class Driver:
 
     def seal(self) -> None:
         """From here on nothing changes the attempt."""
+        if not self.sealed:
+            self._diagnose_pairing()
         self.sealed = True
+
+    def _diagnose_pairing(self) -> None:
+        for session in range(len(self.log.sessions)):
+            for turn, problem in self.log.facts_of(session).violations:
+                self.log.diagnose(Diagnostic(code="call-pairing", level="warning", message=problem, turn=turn))

@@ -19,8 +19,8 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 
 def input_files(files: Iterable[FileArgument], folder: Path) -> tuple[InputFile, ...]:
     """The files as InputFiles. Raises AuthorError (`bad-file`) naming the one that cannot be read."""
-    if isinstance(files, (str, bytes, os.PathLike, InputFile)):
-        raise AuthorError("bad-file", file=f"files={files!r}", problem="is one file, not a list; write files=[...]")
+    if isinstance(files, (str, bytes, os.PathLike, InputFile)) or not isinstance(files, Iterable):
+        raise AuthorError("bad-file", file=f"files={files!r:.80}", problem="is no list of files; write files=[...]")
     return tuple(file if isinstance(file, InputFile) else _read(file, folder) for file in files)
 
 

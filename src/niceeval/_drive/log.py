@@ -27,6 +27,7 @@ class AttemptLog:
 
     def __init__(self, coverage: MergedCoverage) -> None:
         self._coverage = coverage
+        self._running = _worse(coverage, "a turn has not ended yet: what it does is not seen")
         self._started = time.monotonic()
         self._facts: dict[int, tuple[int, SessionFacts]] = {}
         self._changes = 0
@@ -50,7 +51,7 @@ class AttemptLog:
     def begin_turn(self, session: int, text: str, loc: Loc | None) -> TurnRecord:
         """A turn starts: the user's message joins the stream now."""
         record = TurnRecord(
-            number=self._turns, session=session, coverage=self._coverage, start_ms=self.elapsed_ms(), lost=True
+            number=self._turns, session=session, coverage=self._running, start_ms=self.elapsed_ms(), lost=True
         )
         self._turns += 1
         self._append(record, Message(role="user", text=text, loc=loc))
@@ -75,7 +76,7 @@ class AttemptLog:
             self._append(record, event)
         record.status, record.data, record.usage = turn.status, turn.data, turn.usage
         record.cost, record.cost_problem = cost, cost_problem
-        record.coverage = downgrade(record.coverage, downgrades)
+        record.coverage = downgrade(self._coverage, downgrades)
         record.lost = False
         record.end_ms = self.elapsed_ms()
         for diagnostic in turn.diagnostics:
@@ -86,10 +87,9 @@ class AttemptLog:
 
     def lose_turn(self, record: TurnRecord, why: str) -> None:
         """A send did not return a turn: what the agent did in it is not known."""
-        lost = Coverage.partial(f"turn {record.number + 1} {why}: what it did was not seen")
         record.status = "failed"
         record.end_ms = self.elapsed_ms()
-        record.coverage = downgrade(record.coverage, [(channel, lost) for channel in CHANNELS])
+        record.coverage = _worse(self._coverage, f"turn {record.number + 1} {why}: what it did was not seen")
         self._changes += 1
 
     def facts_of(self, session: int) -> SessionFacts:
@@ -133,3 +133,8 @@ class AttemptLog:
     def _append(self, record: TurnRecord, event: StreamEvent) -> None:
         record.events.append((len(self.events), event))
         self.events.append(event)
+
+
+def _worse(coverage: MergedCoverage, reason: str) -> MergedCoverage:
+    """Every channel partial at best."""
+    return downgrade(coverage, [(channel, Coverage.partial(reason)) for channel in CHANNELS])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -48,8 +49,10 @@ class Receiver(ABC):
 
     def message_includes(self, text: str | re.Pattern[str]) -> AssertionHandle:
         """Some assistant message contains the text, or the pattern is found in it. Channel: messages."""
-        if not isinstance(text, (str, re.Pattern)):
-            raise self._bad("message_includes", "text", text, "give text or re.compile(...)")
+        # An empty text is in every message: such an assertion could never fail.
+        given: object = text
+        if not given or not isinstance(given, (str, re.Pattern)) or isinstance(getattr(given, "pattern", ""), bytes):
+            raise self._bad("message_includes", "text", text, "give non-empty text or re.compile(...)")
         return self._record(f"message_includes({_shown(text)})", lambda scope: stream.message_includes(scope, text))
 
     def event(self, type: str, *, count: Count = None) -> AssertionHandle:
@@ -151,7 +154,7 @@ class Receiver(ABC):
 
     def max_cost(self, usd: float | Decimal) -> AssertionHandle:
         """At most this many US dollars: measured, else priced; without a price `unavailable`. Channel: usage."""
-        if type(usd) not in (int, float, Decimal) or not 0 <= usd < float("inf"):
+        if type(usd) not in (int, float, Decimal) or not math.isfinite(usd) or usd < 0:
             raise self._bad("max_cost", "usd", usd, "give US dollars >= 0")
         limit = Decimal(str(usd))
         return self._record(f"max_cost({usd})", lambda scope: state.max_cost(scope, limit))

@@ -111,15 +111,18 @@ class Line(Receiver):
         """
         site = call_site()
         pending = self._pending()
-        picked = pick_request(
-            [request for _, request in pending],
-            id=id,
-            prompt=prompt,
-            display=display,
-            action=action,
-            input=input,
-            option_ids=option_ids,
-        )
+        try:
+            picked = pick_request(
+                [request for _, request in pending],
+                id=id,
+                prompt=prompt,
+                display=display,
+                action=action,
+                input=input,
+                option_ids=option_ids,
+            )
+        except AuthorError as error:
+            raise self._driver.author_fault(error, site) from None
         gap = None
         if picked.request is None:
             gap = channel_gap(self._turns[-1].coverage, "events") if self._turns else None

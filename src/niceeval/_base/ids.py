@@ -70,7 +70,7 @@ def folder_names(
     carry a hash of the true name. `paths` keeps `/` as a folder boundary; names in `flat` become one hashed folder.
     """
     clean = clean_path if paths else clean_segment
-    plain = {name: clean(name) for name in names}
+    plain = {name: clean(name) for name in dict.fromkeys(names)}
     reserved = {folder.lower() for folder in taken}
     single = set(flat) | {name for name, folder in plain.items() if _top(folder) in reserved or _too_long(folder)}
     hashed = set(single)

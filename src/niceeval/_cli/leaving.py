@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -14,8 +14,18 @@ LAST_WAIT = 2.0
 """Seconds that what is left of guests has at the very end, before the process leaves without it."""
 
 
+_LEFT: list[object] = []
+
+
+def hold(tasks: Iterable[object]) -> None:
+    """Keep what guests will not let go of: taking it apart would run their code once more."""
+    _LEFT.extend(tasks)
+
+
 def leave(code: int) -> NoReturn:
     """End the process with this code, also where a guest's thread would hold it for ever."""
+    if _LEFT:
+        leave_at_once(code, wait=LAST_WAIT)
     _leave_in(LAST_WAIT, code)
     sys.exit(code)
 

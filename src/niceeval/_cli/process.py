@@ -8,16 +8,18 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from niceeval._cli.exit_codes import INTERRUPTED, NOT_PASSED, code_of
-from niceeval._cli.leaving import LAST_WAIT, leave_at_once, no_longer_than
-from niceeval._model.run_events import RunFinished, RunNotice
+from niceeval._cli.leaving import LAST_WAIT, hold, leave_at_once, no_longer_than
+from niceeval._model.run_events import RunNotice
 from niceeval._plan.plan import RunPlan
 from niceeval._record.writer import RunWriter
 from niceeval._reporters.console import Console
 from niceeval._run.limits import Limits
 from niceeval._run.run import Outside, RunHandle, run_plan
+
+T = TypeVar("T")
 
 MAX_TASK_NOTICES = 5
 LIMITS = Limits()
@@ -44,12 +46,12 @@ def run_to_end(plan: RunPlan, writer: RunWriter, console: Console) -> int:
         finally:
             console.close()
     with no_longer_than(LAST_WAIT, finished.exit_code):
-        _end_loop(loop)
+        _end_loop(loop, console)
     return finished.exit_code
 
 
-def _complete(loop: asyncio.AbstractEventLoop, run: asyncio.Task[RunFinished], console: Console) -> RunFinished:
-    """Run the loop until the run is over, whatever the tasks that guests have started may raise through it."""
+def _complete(loop: asyncio.AbstractEventLoop, run: asyncio.Task[T], console: Console) -> T:
+    """Run the loop until a task of ours is over, whatever the tasks that guests have started may raise through it."""
     while not run.done():
         try:
             loop.run_until_complete(run)
@@ -60,20 +62,22 @@ def _complete(loop: asyncio.AbstractEventLoop, run: asyncio.Task[RunFinished], c
     return run.result()
 
 
-def _end_loop(loop: asyncio.AbstractEventLoop) -> None:
+def _end_loop(loop: asyncio.AbstractEventLoop, console: Console) -> None:
     """Cancel what guests have left behind and give it a moment; `asyncio.run` would wait for it for ever."""
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()
     if left:
-        loop.run_until_complete(asyncio.wait(left, timeout=0.2))
+        _complete(loop, loop.create_task(_wait(left)), console)
     if all(task.done() for task in left):
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
-        return
-    for task in left:
-        # The process ends without it: that it is still pending is known and was reported.
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
+    else:
+        hold(left)
+
+
+async def _wait(tasks: set[asyncio.Task[Any]]) -> None:
+    await asyncio.wait(tasks, timeout=0.2)
 
 
 @contextmanager

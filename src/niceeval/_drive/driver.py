@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -55,6 +56,13 @@ class OnProgress(Protocol):
         current: float | None = None,
         total: float | None = None,
     ) -> None: ...
+
+
+@lru_cache(maxsize=1024)
+def _below(root: Path, file: str) -> str:
+    """A source file's path relative to the root, with `/`. Every assertion of a run asks, about a few files."""
+    relative = os.path.relpath(file, root) if os.path.isabs(file) else file
+    return relative.replace(os.sep, "/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +122,7 @@ class Driver:
         """A place relative to the project's root; None for code that has no file."""
         if site.line <= 0:
             return None
-        file = os.path.relpath(site.file, self.setting.root) if os.path.isabs(site.file) else site.file
-        return Loc(file=file.replace(os.sep, "/"), line=site.line, column=site.column)
+        return Loc(file=_below(self.setting.root, site.file), line=site.line, column=site.column)
 
     # Recording --------------------------------------------------------------------------------------------------
 

@@ -48,6 +48,28 @@ class ChannelCoverage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     reasons: tuple[str, ...] = ()
 
 
+class StoredIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """What a result depends on, by name: a value as JSON text, or a digest. The fingerprint covers all of it."""
+
+    version: int
+    parts: dict[str, str]
+
+
+class CarriedFrom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The run that an attempt was first stored in, and its locator there."""
+
+    run: str
+    locator: str | None = None
+
+
+class Retry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One send that was not accepted and was sent again: in which turn (from 0), after how long, and why."""
+
+    turn: int
+    wait_ms: int
+    reason: str
+
+
 class Points(msgspec.Struct, frozen=True, kw_only=True):
     """Points an attempt earned, of those it could have."""
 
@@ -102,6 +124,9 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     has_o11y: bool = msgspec.field(name="hasO11y", default=False)
     has_logs: bool = msgspec.field(name="hasLogs", default=False)
     early_exited: bool = msgspec.field(name="earlyExited", default=False)
+    identity: StoredIdentity | None = None
+    carried_from: CarriedFrom | None = msgspec.field(name="carriedFrom", default=None)
+    retries: tuple[Retry, ...] = ()
     phases: dict[str, int] | None = None
 
 

@@ -81,9 +81,9 @@ class _History:
         if newest is None:
             return "no earlier result"
         old = newest.identity_parts
-        if not old:
+        if old is None:
             return "changed: identity (not recorded before)"
-        changed = changes(old, parts)
+        changed = changes(old.parts, parts)
         return "changed: " + ("; ".join(changed[:3]) or "identity version")
 
     def _read(self, runs: Iterable[Run]) -> None:
@@ -155,6 +155,6 @@ def _all_or_nothing(planned: Sequence[AttemptPlan], sample: _Sample) -> dict[int
 
 
 def _too_slow(stored: Attempt, attempt: AttemptPlan) -> str | None:
-    if stored.duration_ms is None or stored.duration_ms <= attempt.timeout * 1000:
+    if stored.duration_ms <= attempt.timeout * 1000:
         return None
     return f"took {stored.duration_ms / 1000:.0f}s, over timeout {attempt.timeout:g}s"

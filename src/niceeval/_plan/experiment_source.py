@@ -51,9 +51,9 @@ class _Reduced(ast.NodeTransformer):
         return self._own_entry(node, [node.target])
 
     def _own_entry(self, node: ast.Assign | ast.AnnAssign, targets: list[ast.expr]) -> ast.AST:
-        if any(isinstance(target, ast.Name) and target.id == "experiments" for target in targets):
-            if isinstance(node.value, ast.Dict):
-                _keep_entry(node.value, self._entry)
+        sweeps = any(isinstance(target, ast.Name) and target.id == "experiments" for target in targets)
+        if sweeps and isinstance(node.value, ast.Dict):
+            _keep_entry(node.value, self._entry)
         return self.generic_visit(node)
 
 

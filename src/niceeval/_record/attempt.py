@@ -13,19 +13,22 @@ from niceeval._model.events import StreamEvent
 from niceeval._model.o11y import O11ySummary
 from niceeval._model.result import (
     AttemptResult,
+    CarriedFrom,
     ChannelCoverage,
     Diagnostic,
     ErrorInfo,
     ExperimentInfo,
     LogLine,
     Points,
+    Retry,
     SourceFile,
+    StoredIdentity,
     Verdict,
 )
 from niceeval._model.usage import Usage
 from niceeval._record import layout, rows
 from niceeval._record.artifacts import read_artifact, unreadable
-from niceeval._record.rows import AttemptRow, CarriedFrom
+from niceeval._record.rows import AttemptRow
 
 if TYPE_CHECKING:
     from niceeval._record.locators import Locators
@@ -176,6 +179,15 @@ class Attempt:
         """Where an attempt that was not run again comes from."""
         return self._decoded("carriedFrom", rows.carried_from_of)
 
+    @property
+    def identity_parts(self) -> StoredIdentity | None:
+        """What the result depends on, by name; None for results that do not say."""
+        return self._decoded("identity", rows.identity_of)
+
+    @property
+    def retries(self) -> tuple[Retry, ...]:
+        return self._decoded("retries", rows.retries_of)
+
     def result(self) -> AttemptResult:
         """The whole result, everything nested decoded, in the form that the writer takes."""
         row = self._row
@@ -210,6 +222,9 @@ class Attempt:
             points=self.points,
             early_exited=row.early_exited,
             phases=self.phases or None,
+            identity=self.identity_parts,
+            carried_from=self.carried_from,
+            retries=self.retries,
         )
 
     def events(self) -> list[StreamEvent] | None:

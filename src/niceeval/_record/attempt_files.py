@@ -25,6 +25,15 @@ def write_new_file(path: str, data: bytes, *, durable: bool) -> None:
         os.close(descriptor)
 
 
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        raise
+    except OSError:  # another file system, or one without links
+        shutil.copyfile(source, target)
+
+
 class FolderWriter:
     """Makes attempt folders inside one run folder. Used by one thread."""
 
@@ -33,17 +42,20 @@ class FolderWriter:
         self._durable = durable
         self._known: set[str] = set()
 
-    def write(self, folder: str, files: Sequence[tuple[str, bytes]]) -> None:
-        """Make `folder` (relative, posix) with these files, or nothing at all. Raises OSError."""
+    def write(self, folder: str, files: Sequence[tuple[str, bytes]], links: Sequence[str] = ()) -> None:
+        """Make `folder` (relative, posix) with these files and hard links, or nothing at all. Raises OSError.
+
+        `links` are paths of files that never change any more; where links are not possible they are copied.
+        """
         parent, _, name = folder.rpartition("/")
         try:
-            self._write(parent, name, files)
+            self._write(parent, name, files, links)
         except FileNotFoundError:
             # Somebody removed folders that were made before; make them again, once.
             self._known.clear()
-            self._write(parent, name, files)
+            self._write(parent, name, files, links)
 
-    def _write(self, parent: str, name: str, files: Sequence[tuple[str, bytes]]) -> None:
+    def _write(self, parent: str, name: str, files: Sequence[tuple[str, bytes]], links: Sequence[str]) -> None:
         self._ensure(parent)
         base = f"{self.run_folder}/{parent}" if parent else self.run_folder
         hidden = f"{base}/{HIDDEN}{name}"
@@ -51,6 +63,8 @@ class FolderWriter:
         try:
             for file, data in files:
                 write_new_file(f"{hidden}/{file}", data, durable=self._durable)
+            for path in links:
+                _link(path, f"{hidden}/{os.path.basename(path)}")
             if self._durable:
                 sync_folder(hidden)
             os.rename(hidden, f"{base}/{name}")

@@ -19,6 +19,8 @@ O11Y = "o11y.json"
 LOGS = "logs.json"
 HIDDEN = ".tmp-"
 """Start of the names of files and folders that are not finished; readers skip them."""
+ARTIFACTS = frozenset({EVENTS, EVENTS_INDEX, SOURCES, O11Y, LOGS})
+"""The files beside a `result.json`; they never change once they are there."""
 
 _RUN = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}-\d{3}Z(-\d+)?")
 

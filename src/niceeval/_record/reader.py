@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -140,6 +140,17 @@ def _folder(results: Results, folder: Path) -> Results:
     results.runs = tuple(sorted(runs, key=lambda run: run.order, reverse=True))
     results.skipped = tuple(skipped)
     return results
+
+
+def runs_newest_first(folder: Path) -> Iterator[Run]:
+    """The runs of a results folder, each read when it is asked for; what cannot be read is passed over."""
+    if not folder.is_dir():
+        return
+    locators = Locators(lambda: ())
+    for name in reversed(_children(folder)):
+        run = read_run_folder(folder / name, locators, expected=True).run
+        if run is not None:
+            yield run
 
 
 def _single(results: Results, run: Run | None, skipped: tuple[Skipped, ...]) -> Results:

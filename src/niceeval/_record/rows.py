@@ -15,13 +15,16 @@ from niceeval._model.assertion import AssertionResult, EvidenceRef, Outcome, Sev
 from niceeval._model.events import KnownEvent, Loc, StreamEvent, UnknownEvent
 from niceeval._model.o11y import O11ySummary
 from niceeval._model.result import (
+    CarriedFrom,
     ChannelCoverage,
     Diagnostic,
     ErrorInfo,
     ExperimentInfo,
     LogLine,
     Points,
+    Retry,
     SourceFile,
+    StoredIdentity,
     Verdict,
 )
 from niceeval._model.usage import Usage
@@ -65,13 +68,8 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     phases: msgspec.Raw = _NULL
     points: msgspec.Raw = _NULL
     carried_from: msgspec.Raw = msgspec.field(name="carriedFrom", default=_NULL)
-
-
-class CarriedFrom(msgspec.Struct, frozen=True, kw_only=True):
-    """The run that an attempt was first stored in, and its locator there."""
-
-    run: str
-    locator: str | None = None
+    identity: msgspec.Raw = _NULL
+    retries: msgspec.Raw = _NULL
 
 
 class AssertionRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -228,6 +226,18 @@ def carried_from_of(row: AttemptRow) -> CarriedFrom | None:
     """Raises ValueError."""
     found: CarriedFrom | None = nested(row.carried_from, CarriedFrom)
     return found
+
+
+def identity_of(row: AttemptRow) -> StoredIdentity | None:
+    """Raises ValueError."""
+    found: StoredIdentity | None = nested(row.identity, StoredIdentity)
+    return found
+
+
+def retries_of(row: AttemptRow) -> tuple[Retry, ...]:
+    """Raises ValueError."""
+    found: tuple[Retry, ...] | None = nested(row.retries, tuple[Retry, ...])
+    return found or ()
 
 
 def decode_events(data: bytes) -> list[StreamEvent]:

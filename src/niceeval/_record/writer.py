@@ -125,7 +125,17 @@ class RunWriter:
         where the system refuses, and the run can go on. Waits while `QUEUE_LIMIT` attempts are queued.
         """
         future: Future[None] = Future()
-        self._queue.put(lambda: self._settle(future, sealed))
+        folder = sealed.result.artifacts_dir
+        self._queue.put(lambda: self._settled(future, folder, lambda: self._write(sealed)))
+        return future
+
+    def carry(self, index: int, result: AttemptResult, source: Path) -> Future[None]:
+        """Store an attempt of an earlier run again: its `result` as given, its artifacts linked from folder `source`.
+
+        The future is as for `submit`.
+        """
+        future: Future[None] = Future()
+        self._queue.put(lambda: self._settled(future, result.artifacts_dir, lambda: self._carry(index, result, source)))
         return future
 
     def finish(self, summary: RunSummary) -> None:
@@ -165,12 +175,12 @@ class RunWriter:
         while (work := self._queue.get()) is not None:
             work()
 
-    def _settle(self, future: Future[None], sealed: SealedAttempt) -> None:
+    def _settled(self, future: Future[None], folder: str, work: Callable[[], None]) -> None:
         """Runs on the writer thread. Whatever goes wrong belongs to the future; the thread goes on."""
         try:
-            self._write(sealed)
+            work()
         except OSError as error:
-            future.set_exception(cannot_write(f"{self.output_dir}/{sealed.result.artifacts_dir}", error))
+            future.set_exception(cannot_write(f"{self.output_dir}/{folder}", error))
         except Exception as error:  # noqa: BLE001 - handed to whoever waits for the future
             future.set_exception(error)
         else:
@@ -179,7 +189,22 @@ class RunWriter:
     def _write(self, sealed: SealedAttempt) -> None:
         folder = sealed.result.artifacts_dir
         self._files.write(folder, self._encoded(sealed))
-        self._stored.append((sealed.index, folder))
+        self._is_stored(sealed.index, folder)
+
+    def _carry(self, index: int, result: AttemptResult, source: Path) -> None:
+        with os.scandir(source) as entries:
+            links = [
+                entry.path
+                for entry in entries
+                if entry.name in layout.ARTIFACTS and entry.is_file(follow_symlinks=False)
+            ]
+        written = {os.path.basename(path) for path in links}
+        stored = record_without_secrets(encode(_flagged(result, written)), self._redact)
+        self._files.write(result.artifacts_dir, [(layout.RESULT, stored)], links)
+        self._is_stored(index, result.artifacts_dir)
+
+    def _is_stored(self, index: int, folder: str) -> None:
+        self._stored.append((index, folder))
         if self._sync is not None:
             self._sync.touched()
 

@@ -43,6 +43,12 @@ GROUP: ContextVar[str | None] = ContextVar("niceeval_group", default=None)
 
 MAX_TURNS = 10_000
 """Sends that one attempt may make."""
+MAX_LATE = 100
+"""Calls after the end that are refused; an eval that catches the refusals and goes on holds the loop for ever."""
+
+
+async def _rest() -> None:
+    await asyncio.get_running_loop().create_future()
 
 
 class OnProgress(Protocol):
@@ -163,6 +169,8 @@ class Driver:
 
     def sending(self, call: str, site: CallSite, make: Callable[[], Any]) -> Sending[Any]:
         """An awaitable for one send, registered so that one nobody awaits is found."""
+        if self.late > MAX_LATE:
+            return Sending(_rest, call, site)
         self._require_unsealed()
         sending: Sending[Any] = Sending(make, call, site)
         self._sendings.append(sending)

@@ -132,8 +132,8 @@ class GuestScope:
         if on_cancel is not None:
             on_cancel()
         until = self.closing_time() + extra
-        if call.guest is not None:
-            call.guest.deadline = until
+        if self.host.watch is not None and call.guest is not None:
+            self.host.watch.closing(call.guest, until)
         call.task.cancel()
         cancelled_again = not await _ended(call.task, until)
         if not call.task.done():

@@ -103,6 +103,10 @@ class LoopWatch:
         _CURRENT.set(guest)
         return guest
 
+    def closing(self, guest: Guest, until: float) -> None:
+        """A guest was cancelled; it must be over at `until`, whatever was excused before."""
+        guest.deadline, guest.excused_before = until, self.blocked_by_others(guest.label)
+
     def blocked_by_others(self, label: str) -> float:
         """Seconds in which the loop was blocked by anybody but `label`'s guests, so far."""
         return sum(seconds for who, seconds in self._blocked.items() if who != label) if self._blocked else 0.0

@@ -81,8 +81,8 @@ def _own_frames(error: BaseException, style: Style) -> list[str]:
     return style.clean_lines("".join(traceback.format_exception(error)))
 
 
-def print_broke(error: BaseException, streams: Streams) -> None:
-    """niceeval's own fault: one line, and a report file with the frames."""
+def print_broke(error: BaseException, streams: Streams) -> NiceevalError:
+    """niceeval's own fault: one line, and a report file with the frames. Returns what the line says."""
     redact = Redactor(secret_values(os.environ, {}))
     text = redact("".join(traceback.format_exception(error)))
     name = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -90,6 +90,7 @@ def print_broke(error: BaseException, streams: Streams) -> None:
     streams.note(*error_lines(broke, streams.err_style, streams.language))
     if _debugging():
         streams.note(*streams.err_style.clean_lines(text))
+    return broke
 
 
 def _written_report(text: str) -> str:

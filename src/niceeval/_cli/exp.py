@@ -12,11 +12,14 @@ import click
 from niceeval._base.redaction import Redactor
 from niceeval._cli.errors import print_errors
 from niceeval._cli.exit_codes import NOT_PASSED
+from niceeval._cli.json_output import JsonOutput
 from niceeval._cli.process import run_to_end
+from niceeval._cli.reporting import report_without_run, reporters_of
 from niceeval._cli.streams import Streams
 from niceeval._discover.project import load_project
 from niceeval._plan.plan import RunPlan, make_plan
 from niceeval._record.writer import RunWriter
+from niceeval._reporters.bus import ReporterBus
 from niceeval._reporters.console import Console, Wording
 from niceeval._reporters.status import StatusLine
 from niceeval._version import __version__
@@ -36,22 +39,35 @@ RESULTS = ".niceeval"
 @click.option("--timeout", type=float)
 @click.option("--quiet", is_flag=True)
 @click.option("--verbose", is_flag=True)
+@click.option("--json", "as_json", is_flag=True)
+@click.option("--junit")
+@click.option("--markdown")
+@click.pass_obj
 def exp_command(
+    output: JsonOutput | None,
+    /,
     selector: str | None,
     prefixes: tuple[str, ...],
     tag: str | None,
     evals: tuple[str, ...],
     quiet: bool,
     verbose: bool,
+    as_json: bool,
+    junit: str | None,
+    markdown: str | None,
     **limits: Any,
 ) -> int:
-    """Run the selected evals under the selected experiments."""
-    plan = _plan(selector, (*prefixes, *evals), tag, limits)
+    """Run the selected evals under the selected experiments. `output` is there with `--json`, and only then."""
+    plan = _plan(selector, (*prefixes, *evals), tag, limits, live=not as_json)
     redact = Redactor(plan.secrets)
     streams = Streams.standard(redact)
     print_errors(plan.warnings, streams, "warning")
     print_errors(plan.problems, streams)
+    reporters = reporters_of(plan, junit=junit, markdown=markdown)
+    if output is not None:
+        output.events.redact, output.events.rerun = redact, _rerun()
     if not plan.attempts:
+        report_without_run(plan, reporters, streams, output)
         return NOT_PASSED
     writer = RunWriter(plan.root / RESULTS, root=plan.root, redact=redact)
     wording = Wording(
@@ -60,14 +76,18 @@ def exp_command(
         language=streams.language,
         quiet=quiet,
         verbose=verbose,
+        json=output is not None,
     )
     console = Console(streams.out, streams.err, wording=wording, source_line=_Lines(plan.root).line, redact=redact)
-    return run_to_end(plan, writer, console)
+    bus = ReporterBus(console, reporters, output=None if output is None else output.events, redact=redact)
+    return run_to_end(plan, writer, console, bus, output)
 
 
-def _plan(selector: str | None, prefixes: tuple[str, ...], tag: str | None, limits: dict[str, Any]) -> RunPlan:
+def _plan(
+    selector: str | None, prefixes: tuple[str, ...], tag: str | None, limits: dict[str, Any], *, live: bool
+) -> RunPlan:
     streams = Streams.standard()
-    live = streams.err.isatty
+    live = live and streams.err.isatty
     with StatusLine(streams.err, streams.err_style, live=live, doing="loading the project"):
         project = load_project(Path.cwd())
         return make_plan(project, selector=selector, eval_prefixes=prefixes, tag=tag, **limits)

@@ -20,7 +20,8 @@ Usage: niceeval exp [GROUP|EXPERIMENT] [EVAL-PREFIX ...]   (none: every one)
 Choose  --tag TAG   --eval PREFIX (narrows without naming an experiment)
 Sample  --runs N   --early-exit/--no-early-exit   --strict (soft lines count)
 Limit   --max-concurrency N   --timeout S
-Output  --quiet   --verbose (a line per attempt)
+Output  --quiet   --verbose (a line per attempt)   --json (stdout is one event a line)
+Report  --junit PATH   --markdown PATH (a comment for a pull request)
 """,
     "exp list": """\
 Usage: niceeval exp list [--json]     The experiments that were found

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -21,6 +21,9 @@ from niceeval._cli.leaving import leave
 from niceeval._cli.streams import Streams
 from niceeval._cli.usage import close_to, usage_error
 from niceeval._version import __version__
+
+if TYPE_CHECKING:
+    from niceeval._cli.json_output import JsonOutput
 
 _COMMANDS: Mapping[str, str] = {
     "init": "niceeval._cli.init:init_command",
@@ -122,23 +125,52 @@ def entry(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (the process's own by default) and return the exit code. Prints every error there is."""
     safe_standard_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if not _wants_json_lines(given):
+        return _run(given, None)
+    # Events of runs are of no use to any other command, and take as long to import as a short one takes.
+    from niceeval._cli.json_output import JsonOutput
+
+    output = JsonOutput()
     try:
-        code = niceeval.main(args=given, prog_name="niceeval", standalone_mode=False)
+        return _run(given, output)
+    finally:
+        # A process that ends here keeps it: an abandoned guest may still print.
+        if arguments is not None:
+            output.release()
+
+
+def _wants_json_lines(arguments: Sequence[str]) -> bool:
+    """Whether a command line asks for `exp` with `--json`, also one that is wrong in other ways."""
+    before = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if before[:1] != ["exp"] or before[1:2] == ["list"]:
+        return False
+    return "--json" in before and not _asks_for_help(before)
+
+
+def _run(given: list[str], output: JsonOutput | None) -> int:
+    try:
+        code = niceeval.main(args=given, prog_name="niceeval", standalone_mode=False, obj=output)
         return code if isinstance(code, int) else PASSED
     except NiceevalError as error:
-        return _ended_by(error)
+        return _ended_by(error, output)
     except click.ClickException as error:
-        return _ended_by(usage_error(error, _command_in(given)))
+        return _ended_by(usage_error(error, _command_in(given)), output)
     except (KeyboardInterrupt, click.Abort):
         _streams().note("interrupted")
+        if output is not None:
+            output.end("interrupted", INTERRUPTED)
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last place that can say what happened; it is exit code 2
-        print_broke(error, _streams())
+        broke = print_broke(error, _streams())
+        if output is not None:
+            output.end("broke", code_for(error), [broke])
         return code_for(error)
 
 
-def _ended_by(error: NiceevalError) -> int:
+def _ended_by(error: NiceevalError, output: JsonOutput | None) -> int:
     print_errors([error], _streams())
+    if output is not None:
+        output.end("incomplete", code_for(error), [error])
     return code_for(error)
 
 

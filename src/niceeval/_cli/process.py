@@ -11,13 +11,15 @@ from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
 from niceeval._cli.exit_codes import INTERRUPTED, NOT_PASSED, code_of
+from niceeval._cli.json_output import JsonOutput
 from niceeval._cli.leaving import LAST_WAIT, hold, leave_at_once, no_longer_than
 from niceeval._model.run_events import RunNotice
 from niceeval._plan.plan import RunPlan
 from niceeval._record.writer import RunWriter
+from niceeval._reporters.bus import ReporterBus
 from niceeval._reporters.console import Console
 from niceeval._run.limits import Limits
-from niceeval._run.run import Outside, RunHandle, run_plan
+from niceeval._run.run import Emit, Outside, RunHandle, run_plan
 
 T = TypeVar("T")
 
@@ -25,32 +27,38 @@ MAX_TASK_NOTICES = 5
 LIMITS = Limits()
 
 
-def run_to_end(plan: RunPlan, writer: RunWriter, console: Console) -> int:
-    """Run the plan and return the exit code. The console is closed and the signal handlers are put back."""
+def run_to_end(
+    plan: RunPlan, writer: RunWriter, console: Console, bus: ReporterBus, output: JsonOutput | None = None
+) -> int:
+    """Run the plan and return the exit code. Bus and console are closed and the signal handlers are put back."""
     handle = RunHandle()
     loop = asyncio.new_event_loop()
-    loop.set_exception_handler(_task_notices(console))
+    loop.set_exception_handler(_task_notices(bus.emit))
     outside = Outside(
-        emit=console.handle,
-        live=console.live,
+        emit=bus.emit,
+        live=console.live or bus.wants_progress,
         exit_code=code_of,
-        leave=lambda why: _leave_stuck(console, why),
+        leave=lambda why: _leave_stuck(console, output, why),
         limits=LIMITS,
+        room=bus.room,
     )
     try:
-        with _signals(handle, console):
-            finished = _complete(loop, loop.create_task(run_plan(plan, writer, outside, handle)), console)
+        with _signals(handle, console, output):
+            try:
+                finished = _complete(loop, loop.create_task(run_plan(plan, writer, outside, handle)), bus.emit)
+            finally:
+                bus.close()
     finally:
         try:
             writer.close()
         finally:
             console.close()
     with no_longer_than(LAST_WAIT, finished.exit_code):
-        _end_loop(loop, console)
+        _end_loop(loop, bus.emit)
     return finished.exit_code
 
 
-def _complete(loop: asyncio.AbstractEventLoop, run: asyncio.Task[T], console: Console) -> T:
+def _complete(loop: asyncio.AbstractEventLoop, run: asyncio.Task[T], emit: Emit) -> T:
     """Run the loop until a task of ours is over, whatever the tasks that guests have started may raise through it."""
     while not run.done():
         try:
@@ -58,17 +66,17 @@ def _complete(loop: asyncio.AbstractEventLoop, run: asyncio.Task[T], console: Co
         except (SystemExit, KeyboardInterrupt) as error:
             if not run.done():
                 message = f"a task nobody waits for raised {type(error).__name__}; the run goes on"
-                console.handle(RunNotice(code="task-error", level="warning", message=message))
+                emit(RunNotice(code="task-error", level="warning", message=message))
     return run.result()
 
 
-def _end_loop(loop: asyncio.AbstractEventLoop, console: Console) -> None:
+def _end_loop(loop: asyncio.AbstractEventLoop, emit: Emit) -> None:
     """Cancel what guests have left behind and give it a moment; `asyncio.run` would wait for it for ever."""
     left = asyncio.all_tasks(loop)
     for task in left:
         task.cancel()
     if left:
-        _complete(loop, loop.create_task(_wait(left)), console)
+        _complete(loop, loop.create_task(_wait(left)), emit)
     if all(task.done() for task in left):
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
@@ -81,7 +89,7 @@ async def _wait(tasks: set[asyncio.Task[Any]]) -> None:
 
 
 @contextmanager
-def _signals(handle: RunHandle, console: Console) -> Iterator[None]:
+def _signals(handle: RunHandle, console: Console, output: JsonOutput | None) -> Iterator[None]:
     """Raw handlers: the first Ctrl-C or SIGTERM ends the run in good order, the second leaves at once.
 
     A handler of asyncio's own would run only after a guest that blocks the loop had finished.
@@ -93,6 +101,8 @@ def _signals(handle: RunHandle, console: Console) -> Iterator[None]:
         seen += 1
         if seen > 1:
             console.restore()
+            if output is not None:
+                output.end("interrupted", INTERRUPTED)
             leave_at_once(INTERRUPTED)
         handle.interrupt()
 
@@ -107,7 +117,7 @@ def _signals(handle: RunHandle, console: Console) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _task_notices(console: Console) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+def _task_notices(emit: Emit) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
     """What asyncio would print about tasks that guests left alone becomes a few notices."""
     said = 0
 
@@ -118,12 +128,14 @@ def _task_notices(console: Console) -> Callable[[asyncio.AbstractEventLoop, dict
             return
         error = context.get("exception")
         what = f"{type(error).__name__}: {error}" if error is not None else str(context.get("message"))
-        console.handle(RunNotice(code="task-error", level="warning", message=f"a task nobody waits for: {what}"[:500]))
+        emit(RunNotice(code="task-error", level="warning", message=f"a task nobody waits for: {what}"[:500]))
 
     return on_exception
 
 
-def _leave_stuck(console: Console, why: str) -> NoReturn:
+def _leave_stuck(console: Console, output: JsonOutput | None, why: str) -> NoReturn:
     console.restore()
+    if output is not None:
+        output.end("incomplete", NOT_PASSED)
     console.say_at_once(f"error[loop-stuck]: {why}; the finished attempts are stored")
     leave_at_once(NOT_PASSED)

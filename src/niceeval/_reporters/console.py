@@ -41,13 +41,17 @@ _MESSAGE_CELLS = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """What the console needs to know of the command: `rerun` runs the same selection again."""
+    """What the console needs to know of the command: `rerun` runs the same selection again.
+
+    With `json`, stdout belongs to others: what would go there is left out, and there is no board.
+    """
 
     version: str
     rerun: str
     language: str = "en"
     quiet: bool = False
     verbose: bool = False
+    json: bool = False
 
 
 class Console:
@@ -76,7 +80,7 @@ class Console:
         self._threaded = threaded and not wording.quiet
         self._out = Style.for_stream(stdout, redact=redact, language=wording.language, environ=environ)
         self._err = Style.for_stream(stderr, redact=redact, language=wording.language, environ=environ)
-        self._live = board_allowed(stdout, stderr, quiet=wording.quiet, environ=environ)
+        self._live = board_allowed(stdout, stderr, quiet=wording.quiet or wording.json, environ=environ)
         self._painter = Painter(stdout, stderr, live=self._live)
         self._allowance = Allowance(limited=not self._live)
         self._state = RunState()
@@ -189,7 +193,7 @@ class Console:
     def _say_finished(self, event: EvalComplete, change: Finished) -> None:
         if self._wording.quiet:
             return
-        if event.result.outcome in ("failed", "errored"):
+        if event.result.outcome in ("failed", "errored") and not self._wording.json:
             self._say_failure(event, change)
         if self._wording.verbose:
             self._put("stderr", [self._attempt_line(event, change)])
@@ -252,6 +256,8 @@ class Console:
         wording = self._wording
         if self._notices > NOTICES:
             self._put("stderr", [f"+ {self._notices - NOTICES} more warnings"], free=True)
+        if wording.json:
+            return
         ending = Ending(
             rerun=wording.rerun,
             language=wording.language,

@@ -191,7 +191,10 @@ def _foot(state: RunState, finished: RunFinished, style: Style, ending: Ending) 
     if state.saved is not None:
         lines.append(f"results   {style.clean(state.saved.output_dir)}")
     if not ending.brief:
-        lines += [f"next: {command}" for command in _next(state, finished, ending.rerun)]
+        lines += [
+            f"next: {command}" + (f"  ({why})" if why else "")
+            for command, why in next_commands(state, finished, ending.rerun)
+        ]
     return [*lines, _last_word(finished, style)]
 
 
@@ -221,16 +224,17 @@ def _problem(problem: NiceevalError, style: Style, language: str) -> str:
     return f"error[{problem.code}]: {message}{place}"
 
 
-def _next(state: RunState, finished: RunFinished, rerun: str) -> list[str]:
+def next_commands(state: RunState, finished: RunFinished, rerun: str) -> list[tuple[str, str]]:
+    """What to type now, each with a word why, or an empty one; `rerun` runs the same selection again."""
     first = next((entry.locator for _, pair in state.pairs() if (entry := pair.entry) and entry.locator), None)
-    commands = [f"niceeval show {first}"] if first else []
+    commands = [(f"niceeval show {first}", "")] if first else []
     stored = state.counts.finished
     if finished.status == "interrupted":
-        commands.append(f"{rerun}  ({stored} of {finished.planned} attempts are stored)")
+        commands.append((rerun, f"{stored} of {finished.planned} attempts are stored"))
     elif finished.not_started:
-        commands.append(f"{rerun}  ({finished.not_started} of {finished.planned} were not started)")
+        commands.append((rerun, f"{finished.not_started} of {finished.planned} were not started"))
     elif not commands and stored:
-        commands.append("niceeval show")
+        commands.append(("niceeval show", ""))
     return commands
 
 

@@ -11,7 +11,7 @@ from niceeval._base.errors import AuthorError, SkipEval
 from niceeval._base.plain_text import clean_text
 from niceeval._drive.driver import GROUP, Driver
 from niceeval._drive.session import Line, Session
-from niceeval._evidence.scope import Scope, TurnRecord, attempt_scope
+from niceeval._evidence.scope import Scope, TurnRecord
 from niceeval._judge.collector import AssertionHandle
 from niceeval._judge.evaluation import Evaluation
 from niceeval._model.json_types import JsonValue
@@ -146,7 +146,7 @@ class EvalContext(Line):
         site = call_site()
 
         def at_the_end() -> Evaluation:
-            return self._driver.evaluate_at_end(evaluate, attempt_scope(self._driver.log.sessions), site)
+            return self._driver.evaluate_at_end(evaluate, self._driver.log.scope(), site)
 
         return self._driver.record(name, site, deferred=at_the_end)
 

@@ -9,11 +9,11 @@ from niceeval._base.clock import utc_text
 from niceeval._evidence.coverage import downgrade
 from niceeval._evidence.facts import SessionFacts
 from niceeval._evidence.normalise import NormalTurn
-from niceeval._evidence.scope import TurnRecord, session_facts
+from niceeval._evidence.scope import Scope, TurnRecord, attempt_scope, session_facts
 from niceeval._model.coverage import CHANNELS, Coverage, MergedCoverage
 from niceeval._model.events import Loc, Message, StreamEvent
 from niceeval._model.o11y import TurnSummary
-from niceeval._model.result import Diagnostic, LogLine
+from niceeval._model.result import Diagnostic, LogLine, Retry
 
 MAX_EVENTS = 200_000
 """Events that one attempt keeps; a turn beyond is kept without its events and its channels become partial."""
@@ -30,12 +30,14 @@ class AttemptLog:
         self._running = _worse(coverage, "a turn has not ended yet: what it does is not seen")
         self._started = time.monotonic()
         self._facts: dict[int, tuple[int, SessionFacts]] = {}
+        self._scope: tuple[int, Scope] | None = None
         self._changes = 0
         self.events: list[StreamEvent] = []
         self.sessions: list[list[TurnRecord]] = [[]]
         self.lines: list[LogLine] = []
         self.dropped_lines = 0
         self.diagnostics: list[Diagnostic] = []
+        self.retries: list[Retry] = []
         self.dropped_diagnostics = 0
         self._turns = 0
 
@@ -97,6 +99,13 @@ class AttemptLog:
         held = self._facts.get(session)
         if held is None or held[0] != self._changes:
             held = self._facts[session] = (self._changes, session_facts(self.sessions[session]))
+        return held[1]
+
+    def scope(self) -> Scope:
+        """What assertions on the whole attempt see, put together again only when a turn has begun or ended since."""
+        held = self._scope
+        if held is None or held[0] != self._changes:
+            held = self._scope = (self._changes, attempt_scope(self.sessions, self.facts_of))
         return held[1]
 
     def say(self, source: str, text: str, turn: int | None) -> None:

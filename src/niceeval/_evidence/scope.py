@@ -5,7 +5,7 @@ Scopes are built from turn records, which the driver appends as turns end. Every
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -90,9 +90,16 @@ def turn_scope(turn: TurnRecord, facts: SessionFacts) -> Scope:
     )
 
 
-def attempt_scope(sessions: Sequence[Sequence[TurnRecord]]) -> Scope:
-    """The scope of the whole attempt: every session that had a turn, events in the order they happened."""
-    scopes = [session_scope(turns) for turns in sessions if turns]
+def attempt_scope(
+    sessions: Sequence[Sequence[TurnRecord]], facts_of: Callable[[int], SessionFacts] | None = None
+) -> Scope:
+    """The scope of the whole attempt: every session that had a turn, events in the order they happened.
+
+    `facts_of` gives the facts of a session by its place; without it they are folded here.
+    """
+    scopes = [
+        session_scope(turns, facts_of(number) if facts_of else None) for number, turns in enumerate(sessions) if turns
+    ]
     if len(scopes) == 1:
         return scopes[0]
     events = [event for scope in scopes for event in scope.events]

@@ -95,8 +95,12 @@ def json_text(value: object, max_chars: int | None = None) -> str:
     return shorten(_dumps(normalise_json(value, limits=limits)[0]), max_chars)
 
 
+# `json.dumps` with arguments makes an encoder for every call.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
 def _dumps(plain: object) -> str:
-    return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(plain)
 
 
 def path_text(root: str, parts: Iterable[str | int]) -> str:

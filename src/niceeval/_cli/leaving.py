@@ -22,6 +22,11 @@ def hold(tasks: Iterable[object]) -> None:
     _LEFT.extend(tasks)
 
 
+def release() -> None:
+    """Nothing is held any more."""
+    _LEFT.clear()
+
+
 def leave(code: int) -> NoReturn:
     """End the process with this code, also where a guest's thread would hold it for ever."""
     if _LEFT:

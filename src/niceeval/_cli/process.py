@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 
 from niceeval._cli.exit_codes import INTERRUPTED, NOT_PASSED, code_of
 from niceeval._cli.json_output import JsonOutput
-from niceeval._cli.leaving import LAST_WAIT, hold, leave_at_once, no_longer_than
+from niceeval._cli.leaving import LAST_WAIT, hold, leave_at_once, no_longer_than, release
 from niceeval._model.run_events import RunNotice
 from niceeval._plan.plan import RunPlan
 from niceeval._record.writer import RunWriter
@@ -23,6 +23,8 @@ from niceeval._run.run import Emit, Outside, RunHandle, run_plan
 
 T = TypeVar("T")
 
+AT_ONCE = 0.5
+"""Seconds that the second Ctrl-C takes at most."""
 MAX_TASK_NOTICES = 5
 LIMITS = Limits()
 
@@ -49,10 +51,13 @@ def run_to_end(
             finally:
                 bus.close()
     finally:
+        # Where the run itself broke, guests may still be under way.
+        hold(asyncio.all_tasks(loop))
         try:
             writer.close()
         finally:
             console.close()
+    release()
     with no_longer_than(LAST_WAIT, finished.exit_code):
         _end_loop(loop, bus.emit)
     return finished.exit_code
@@ -100,10 +105,7 @@ def _signals(handle: RunHandle, console: Console, output: JsonOutput | None) -> 
         nonlocal seen
         seen += 1
         if seen > 1:
-            console.restore()
-            if output is not None:
-                output.end("interrupted", INTERRUPTED)
-            leave_at_once(INTERRUPTED)
+            _say_and_leave(console, output)
         handle.interrupt()
 
     if threading.current_thread() is not threading.main_thread():
@@ -115,6 +117,17 @@ def _signals(handle: RunHandle, console: Console, output: JsonOutput | None) -> 
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _say_and_leave(console: Console, output: JsonOutput | None) -> NoReturn:
+    # On top of anything: what the last words wait for may be a lock that the interrupted code holds.
+    try:
+        with no_longer_than(AT_ONCE, INTERRUPTED):
+            console.restore()
+            if output is not None:
+                output.end("interrupted", INTERRUPTED)
+    finally:
+        leave_at_once(INTERRUPTED)
 
 
 def _task_notices(emit: Emit) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:

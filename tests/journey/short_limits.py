@@ -1,0 +1,11 @@
+"""`niceeval` with limits that a test can wait for: run as a script, with the command's arguments."""
+
+from __future__ import annotations
+
+from niceeval._cli import process
+from niceeval._cli.main import script
+from niceeval._run.limits import Limits
+
+if __name__ == "__main__":
+    process.LIMITS = Limits(grace=0.5, evaluation=1.0, teardown=0.5, experiment_setup=1.0, experiment_teardown=0.5)
+    script()

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from niceeval._drive.context import EvalContext
     from niceeval._drive.structured import JsonSchema
     from niceeval._evidence.prices import Price
+    from niceeval._model.failure import EvalFatalError, ExperimentFatalError
 
 __all__ = [
     "EvalContext",
+    "EvalFatalError",
     "EvalInfo",
+    "ExperimentFatalError",
     "JsonSchema",
     "Price",
     "__version__",
@@ -34,7 +37,9 @@ __all__ = [
 
 _HOMES = {
     "EvalContext": "niceeval._drive.context",
+    "EvalFatalError": "niceeval._model.failure",
     "EvalInfo": "niceeval._discover.specs",
+    "ExperimentFatalError": "niceeval._model.failure",
     "JsonSchema": "niceeval._drive.structured",
     "Price": "niceeval._evidence.prices",
     "define_config": "niceeval._discover.define_config",

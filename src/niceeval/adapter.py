@@ -1,11 +1,11 @@
 """Everything an adapter author imports: the agent's construction, a turn's parts, the event stream, coverage.
 
-    def web_agent(base_url: str) -> Agent:
-        async def send(input: TurnInput, ctx: AgentContext) -> Turn:
-            ...
-            return Turn(events=[...], status="completed", usage=Usage(...))
+def web_agent(base_url: str) -> Agent:
+    async def send(input: TurnInput, ctx: AgentContext) -> Turn:
+        ...
+        return Turn(events=[...], status="completed", usage=Usage(...))
 
-        return define_agent(name="web-agent", evidence_coverage=complete_evidence_coverage, send=send)
+    return define_agent(name="web-agent", evidence_coverage=complete_evidence_coverage, send=send)
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from niceeval._model.events import (
     Thinking,
     UnknownEvent,
 )
+from niceeval._model.failure import FailureClass, RetryableSendError
 from niceeval._model.turn import Turn
 from niceeval._model.turn_input import InputFile, InputResponse, TurnInput
 from niceeval._model.usage import Usage
@@ -63,12 +64,14 @@ __all__ = [
     "DerivedFacts",
     "ErrorEvent",
     "EvidenceCoverage",
+    "FailureClass",
     "InputFile",
     "InputOption",
     "InputRequest",
     "InputRequested",
     "InputResponse",
     "Message",
+    "RetryableSendError",
     "SandboxAgentContext",
     "SessionSlot",
     "StreamEvent",
@@ -96,16 +99,18 @@ def define_agent(
     setup: Hook | None = None,
     teardown: Hook | None = None,
     version: str | Callable[[], str] | None = None,
+    classify_failure: Callable[[BaseException], FailureClass | None] | None = None,
 ) -> Agent:
     """An agent that the adapter calls directly: an HTTP service, an SDK, a function.
 
     `send(input, ctx)` drives one turn and returns a Turn; it may be async or plain (then it runs in a worker thread).
     `setup(ctx)` and `teardown(ctx)` run once per attempt; teardown runs whenever setup was entered. `version` says
-    what niceeval cannot see of the agent, such as a service's build.
+    what niceeval cannot see of the agent, such as a service's build. `classify_failure(error)` says of an exception
+    that `send` raised whether the input was certainly not accepted, so that it is sent again, or what it dooms.
 
     Raises AdapterError (`coverage-missing`, `coverage-invalid`, `agent-invalid`), naming the agent and the channel.
     """
-    return _define("direct", name, evidence_coverage, send, setup, teardown, version)
+    return _define("direct", name, evidence_coverage, send, setup, teardown, version, classify_failure)
 
 
 def define_sandbox_agent(
@@ -116,13 +121,14 @@ def define_sandbox_agent(
     setup: SandboxHook | None = None,
     teardown: SandboxHook | None = None,
     version: str | Callable[[], str] | None = None,
+    classify_failure: Callable[[BaseException], FailureClass | None] | None = None,
 ) -> Agent:
     """An agent whose commands run in a sandbox: as `define_agent`, but every callback's context has `ctx.sandbox`.
 
     Raises as `define_agent`. No sandbox backend is part of this version, so an experiment with such an agent is
     refused before anything runs (`sandbox-not-set`).
     """
-    return _define("sandbox", name, evidence_coverage, send, setup, teardown, version)
+    return _define("sandbox", name, evidence_coverage, send, setup, teardown, version, classify_failure)
 
 
 def _define(
@@ -133,10 +139,11 @@ def _define(
     setup: Any,
     teardown: Any,
     version: Any,
+    classify_failure: Any,
 ) -> Agent:
     try:
         agent_name = _valid_name(name)
-        _require_callables(agent_name, send=send, setup=setup, teardown=teardown)
+        _require_callables(agent_name, send=send, setup=setup, teardown=teardown, classify_failure=classify_failure)
         if not (version is None or isinstance(version, str) or callable(version)):
             raise _invalid(f"agent {agent_name}: version is {type(version).__name__}", "give text, or a callable")
         checked = _valid_coverage(agent_name, coverage)
@@ -150,6 +157,7 @@ def _define(
         setup=setup,
         teardown=teardown,
         version=version,
+        classify_failure=classify_failure,
     )
 
 

@@ -404,10 +404,10 @@ def test_an_experiments_teardown_that_fails_is_said_and_changes_no_result(
 
 
 def test_a_version_that_is_no_text_is_named(tmp_path: Path) -> None:
-    """It would be stored with every result."""
+    """What it runs is not known, so nothing of it is carried; it runs all the same."""
     done = run(project(tmp_path, _service(agent="service.versioned()")))
-    assert done.code == 1
-    assert "error[agent-invalid]: agent versioned: version() returned int" in done.err
+    assert done.code == 0
+    assert "warning[agent-version]: agent versioned could not say its version: it gave int, not text" in done.err
     assert done.result("one", "good")["outcome"] == "passed"
 
 

@@ -159,8 +159,7 @@ async def _run(attempt: AttemptPlan, plan: RunPlan, grace: float) -> Ran:
         finished,
         verdict=verdict_of(finished, strict=plan.strict),
         artifacts_dir="case",
-        agent_version=None,
-        strict=plan.strict,
+        plan=plan,
         early_exited=False,
         sources=Sources(plan.root),
     )

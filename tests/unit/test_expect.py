@@ -149,7 +149,7 @@ FAILING: list[tuple[Matcher[Any], Any, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("matcher", "value"), PASSING, ids=lambda item: str(item)[:40])
+@pytest.mark.parametrize(("matcher", "value"), PASSING, ids=lambda item: str(item).split(" at 0x")[0][:40])
 def test_a_value_passes(matcher: Matcher[Any], value: Any) -> None:
     """Each matcher, met: a full score without a complaint."""
     judgement = matcher.evaluate(value)
@@ -158,7 +158,7 @@ def test_a_value_passes(matcher: Matcher[Any], value: Any) -> None:
     assert judgement.detail is None
 
 
-@pytest.mark.parametrize(("matcher", "value", "detail"), FAILING, ids=lambda item: str(item)[:40])
+@pytest.mark.parametrize(("matcher", "value", "detail"), FAILING, ids=lambda item: str(item).split(" at 0x")[0][:40])
 def test_a_value_fails_with_a_reason(matcher: Matcher[Any], value: Any, detail: str | None) -> None:
     """Each matcher, not met: no score, and the detail that helps."""
     judgement = matcher.evaluate(value)
@@ -182,7 +182,7 @@ NAMES: list[tuple[Matcher[Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("matcher", "name", "expected"), NAMES, ids=lambda item: str(item)[:40])
+@pytest.mark.parametrize(("matcher", "name", "expected"), NAMES, ids=lambda item: str(item).split(" at 0x")[0][:40])
 def test_a_matcher_says_what_it_wants(matcher: Matcher[Any], name: str, expected: str) -> None:
     """The name is how it was written; `expected` is what it asks."""
     assert matcher.name == name

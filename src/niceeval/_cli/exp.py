@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from niceeval._base.redaction import Redactor
+from niceeval._cli.dry import plan_document, plan_lines
 from niceeval._cli.errors import print_errors
-from niceeval._cli.exit_codes import NOT_PASSED
+from niceeval._cli.exit_codes import NOT_PASSED, code_after
 from niceeval._cli.json_output import JsonOutput
 from niceeval._cli.process import run_to_end
 from niceeval._cli.reporting import report_without_run, reporters_of
 from niceeval._cli.streams import Streams
 from niceeval._discover.project import load_project
+from niceeval._plan.carry import with_carry
 from niceeval._plan.plan import RunPlan, make_plan
+from niceeval._record.layout import RESULTS_FOLDER
 from niceeval._record.writer import RunWriter
 from niceeval._reporters.bus import ReporterBus
 from niceeval._reporters.console import Console, Wording
 from niceeval._reporters.status import StatusLine
 from niceeval._version import __version__
-
-RESULTS = ".niceeval"
 
 
 @click.command("exp", add_help_option=False)
@@ -37,45 +39,40 @@ RESULTS = ".niceeval"
 @click.option("--strict", is_flag=True)
 @click.option("--max-concurrency", type=int)
 @click.option("--timeout", type=float)
+@click.option("--budget", type=float)
+@click.option("--force", is_flag=True)
+@click.option("--dry", is_flag=True)
+@click.option("--durable", is_flag=True)
 @click.option("--quiet", is_flag=True)
 @click.option("--verbose", is_flag=True)
 @click.option("--json", "as_json", is_flag=True)
 @click.option("--junit")
 @click.option("--markdown")
 @click.pass_obj
-def exp_command(
-    output: JsonOutput | None,
-    /,
-    selector: str | None,
-    prefixes: tuple[str, ...],
-    tag: str | None,
-    evals: tuple[str, ...],
-    quiet: bool,
-    verbose: bool,
-    as_json: bool,
-    junit: str | None,
-    markdown: str | None,
-    **limits: Any,
-) -> int:
+def exp_command(output: JsonOutput | None, /, **given: Any) -> int:
     """Run the selected evals under the selected experiments. `output` is there with `--json`, and only then."""
-    plan = _plan(selector, (*prefixes, *evals), tag, limits, live=not as_json)
+    options = _Options(**given)
+    plan = _plan(options)
     redact = Redactor(plan.secrets)
     streams = Streams.standard(redact)
     print_errors(plan.warnings, streams, "warning")
     print_errors(plan.problems, streams)
-    reporters = reporters_of(plan, junit=junit, markdown=markdown)
+    reporters = reporters_of(plan, junit=options.junit, markdown=options.markdown)
     if output is not None:
         output.events.redact, output.events.rerun = redact, _rerun()
     if not plan.attempts:
         report_without_run(plan, reporters, streams, output)
         return NOT_PASSED
-    writer = RunWriter(plan.root / RESULTS, root=plan.root, redact=redact)
+    if options.dry:
+        return _say_plan(plan, streams, output)
+    results = plan.root / RESULTS_FOLDER
+    writer = RunWriter(results, root=plan.root, redact=redact, durable=options.durable)
     wording = Wording(
         version=__version__,
         rerun=_rerun(),
         language=streams.language,
-        quiet=quiet,
-        verbose=verbose,
+        quiet=options.quiet,
+        verbose=options.verbose,
         json=output is not None,
     )
     console = Console(streams.out, streams.err, wording=wording, source_line=_Lines(plan.root).line, redact=redact)
@@ -83,14 +80,57 @@ def exp_command(
     return run_to_end(plan, writer, console, bus, output)
 
 
-def _plan(
-    selector: str | None, prefixes: tuple[str, ...], tag: str | None, limits: dict[str, Any], *, live: bool
-) -> RunPlan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    """What the command line said. `selector` and `prefixes` are the arguments; the rest is named after its option."""
+
+    selector: str | None
+    prefixes: tuple[str, ...]
+    tag: str | None
+    evals: tuple[str, ...]
+    runs: int | None
+    early_exit: bool | None
+    strict: bool
+    max_concurrency: int | None
+    timeout: float | None
+    budget: float | None
+    force: bool
+    dry: bool
+    durable: bool
+    quiet: bool
+    verbose: bool
+    as_json: bool
+    junit: str | None
+    markdown: str | None
+
+
+def _plan(options: _Options) -> RunPlan:
     streams = Streams.standard()
-    live = live and streams.err.isatty
+    live = not options.as_json and streams.err.isatty
     with StatusLine(streams.err, streams.err_style, live=live, doing="loading the project"):
         project = load_project(Path.cwd())
-        return make_plan(project, selector=selector, eval_prefixes=prefixes, tag=tag, **limits)
+        plan = make_plan(
+            project,
+            selector=options.selector,
+            eval_prefixes=(*options.prefixes, *options.evals),
+            tag=options.tag,
+            runs=options.runs,
+            early_exit=options.early_exit,
+            max_concurrency=options.max_concurrency,
+            timeout=options.timeout,
+            budget=options.budget,
+            strict=options.strict,
+        )
+        return with_carry(plan, plan.root / RESULTS_FOLDER, force=options.force)
+
+
+def _say_plan(plan: RunPlan, streams: Streams, output: JsonOutput | None) -> int:
+    """`--dry`: the plan, and nothing else; with `--json` as one document."""
+    if output is not None:
+        output.say(plan_document(plan))
+        return code_after(plan.problems)
+    streams.say_list(plan_lines(plan, streams.out_style), "niceeval exp EXPERIMENT EVAL-PREFIX --dry")
+    return code_after(plan.problems)
 
 
 def _rerun() -> str:

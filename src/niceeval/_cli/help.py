@@ -11,15 +11,17 @@ HELP: Mapping[str, str] = {
 Usage: niceeval COMMAND [ARGS]        Measure agents; results stay in .niceeval/
   niceeval init                       scaffold a project that runs green at once
   niceeval exp compare                run the experiments of a group
+  niceeval exp compare --dry          what would run, what is carried, and why
   niceeval show @k3f7qm2x             why an attempt failed
-Commands: init · exp · exp list · list · show · clean   (COMMAND --help)
+Commands: init · exp · exp list · list · show · why · clean   (COMMAND --help)
 Exit: 0 passed or skipped · 1 not · 2 niceeval broke · 130 interrupted
 """,
     "exp": """\
 Usage: niceeval exp [GROUP|EXPERIMENT] [EVAL-PREFIX ...]   (none: every one)
 Choose  --tag TAG   --eval PREFIX (narrows without naming an experiment)
+        --force (carry nothing)   --dry (print the plan, start nothing)
 Sample  --runs N   --early-exit/--no-early-exit   --strict (soft lines count)
-Limit   --max-concurrency N   --timeout S
+Limit   --max-concurrency N   --timeout S   --budget USD
 Output  --quiet   --verbose (a line per attempt)   --json (stdout is one event a line)
 Report  --junit PATH   --markdown PATH (a comment for a pull request)
 """,
@@ -38,6 +40,9 @@ Usage: niceeval show [@LOCATOR | RUN | DIR] [--json]    Results in the terminal
   niceeval show some/results          a results folder, a run or a summary.json anywhere
   niceeval show some/results/@k3f7qm2x       one attempt of it
 --json gives the same answer whole, as one document. Exit: 0 whenever it could read.
+""",
+    "why": """\
+Usage: niceeval why @LOCATOR [--json]   What has changed since that result, by name
 """,
     "init": """\
 Usage: niceeval init                  Scaffold a project that runs green at once; refresh

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -30,6 +31,10 @@ class JsonOutput:
     def end(self, status: EndStatus, exit_code: int, problems: Sequence[NiceevalError] = ()) -> None:
         """Write the last line, unless it was written."""
         self.events.end(status, exit_code, problems)
+
+    def say(self, document: object) -> None:
+        """Write a document that stands by itself, on one line."""
+        self._write(self.events.redact(json.dumps(document)).encode() + b"\n")
 
     def release(self) -> None:
         """Give stdout back."""

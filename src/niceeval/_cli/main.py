@@ -30,6 +30,7 @@ _COMMANDS: Mapping[str, str] = {
     "exp": "niceeval._cli.exp:exp_command",
     "exp list": "niceeval._cli.listing:exp_list_command",
     "list": "niceeval._cli.listing:list_command",
+    "why": "niceeval._cli.why:why_command",
     "show": "niceeval._cli.show:show_command",
     "clean": "niceeval._cli.clean:clean_command",
 }

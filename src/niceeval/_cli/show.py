@@ -16,7 +16,8 @@ from niceeval._cli.streams import Streams
 from niceeval._discover.dotenv import load_dotenv
 from niceeval._discover.project import find_root
 from niceeval._record.attempt import Attempt
-from niceeval._record.reader import RESULTS_FOLDER, Results, open_results
+from niceeval._record.layout import RESULTS_FOLDER
+from niceeval._record.reader import Results, open_results
 from niceeval._view.attempt_page import attempt_page
 from niceeval._view.bounded import bounded
 from niceeval._view.documents import attempt_document, overview_document

@@ -56,6 +56,15 @@ class Arguments:
             return float(value)
         raise self.error(name, f"is {described(value)}; it is a positive number of seconds", f"{name}=600")
 
+    def amount(self, name: str) -> float | None:
+        """A positive, finite amount of US dollars, or None."""
+        value = self._values[name]
+        if value is None:
+            return None
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
+            return float(value)
+        raise self.error(name, f"is {described(value)}; it is a positive amount of US dollars", f"{name}=15.0")
+
     def names(self, name: str) -> tuple[str, ...]:
         """A sequence of texts (never one text, which would be read letter by letter)."""
         value = self._values[name]

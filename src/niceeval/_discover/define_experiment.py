@@ -13,6 +13,7 @@ from niceeval._base.places import author_place
 from niceeval._discover.arguments import Arguments, argument_place, described
 from niceeval._discover.specs import EvalInfo, EvalSelector, HostHook
 from niceeval._model.agent import Agent
+from niceeval._model.failure import FailureClass
 
 _KEEP: Final[Any] = object()
 _MAX_FLAG_DEPTH = 50
@@ -35,9 +36,11 @@ class ExperimentDefinition:
     early_exit: bool = True
     evals: EvalSelector = "*"
     timeout: float | None = None
+    budget: float | None = None
     max_concurrency: int | None = None
     setup: HostHook | None = None
     teardown: HostHook | None = None
+    classify_failure: Callable[[BaseException], FailureClass | None] | None = None
 
     def replace(
         self,
@@ -52,9 +55,11 @@ class ExperimentDefinition:
         early_exit: bool = _KEEP,
         evals: Evals = _KEEP,
         timeout: float | None = _KEEP,
+        budget: float | None = _KEEP,
         max_concurrency: int | None = _KEEP,
         setup: Callable[[], Awaitable[None] | None] | None = _KEEP,
         teardown: Callable[[], Awaitable[None] | None] | None = _KEEP,
+        classify_failure: Callable[[BaseException], FailureClass | None] | None = _KEEP,
     ) -> ExperimentDefinition:
         """A copy with other values: `experiments = {size: base.replace(model=f"acme-{size}") for size in sizes}`.
 
@@ -71,9 +76,11 @@ class ExperimentDefinition:
             "early_exit": early_exit,
             "evals": evals,
             "timeout": timeout,
+            "budget": budget,
             "max_concurrency": max_concurrency,
             "setup": setup,
             "teardown": teardown,
+            "classify_failure": classify_failure,
         }
         kept = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "place"}
         changed = {name: value for name, value in given.items() if value is not _KEEP}
@@ -92,17 +99,21 @@ def define_experiment(
     early_exit: bool = True,
     evals: Evals = "*",
     timeout: float | None = None,
+    budget: float | None = None,
     max_concurrency: int | None = None,
     setup: Callable[[], Awaitable[None] | None] | None = None,
     teardown: Callable[[], Awaitable[None] | None] | None = None,
+    classify_failure: Callable[[BaseException], FailureClass | None] | None = None,
 ) -> ExperimentDefinition:
     """One run configuration: assign it to `experiment` in a file below `experiments/`, whose path is its id.
 
     `model` and `reasoning_effort` are passed through to `ctx.model` and `ctx.reasoning_effort`. `flags` (JSON values)
     reach the agent and the eval. `labels` are for reports only. `runs`: attempts per eval; `early_exit`: the first
     pass stops an eval's other attempts. `evals`: "*", a list of id prefixes, or a predicate over EvalInfo. `timeout`:
-    seconds for an attempt of an eval that sets none. `max_concurrency`: attempts of this experiment at the same time.
-    `setup` and `teardown` run once for the experiment, on the host, around all its attempts.
+    seconds for an attempt of an eval that sets none. `budget`: US dollars that this experiment may cost; nothing more
+    starts when it is used up. `max_concurrency`: attempts of this experiment at the same time.
+    `setup` and `teardown` run once for the experiment, on the host, around all its attempts. `classify_failure(error)`
+    says of an error of `send` whether it is safe to retry or what it dooms, before the agent's own is asked.
 
     Raises ProjectError (`bad-argument`, `flags-not-json`).
     """
@@ -117,9 +128,11 @@ def define_experiment(
         "early_exit": early_exit,
         "evals": evals,
         "timeout": timeout,
+        "budget": budget,
         "max_concurrency": max_concurrency,
         "setup": setup,
         "teardown": teardown,
+        "classify_failure": classify_failure,
     }
     return _built(Arguments("define_experiment", author_place(), values))
 
@@ -138,9 +151,11 @@ def _built(arguments: Arguments) -> ExperimentDefinition:
         early_exit=arguments.flag("early_exit"),
         evals=_evals(arguments),
         timeout=arguments.seconds("timeout"),
+        budget=arguments.amount("budget"),
         max_concurrency=arguments.count("max_concurrency"),
         setup=arguments.function("setup"),
         teardown=arguments.function("teardown"),
+        classify_failure=arguments.function("classify_failure"),
     )
 
 

@@ -14,6 +14,7 @@ from niceeval._base.places import shown_path
 if TYPE_CHECKING:
     from niceeval._evidence.prices import Price
     from niceeval._model.agent import Agent
+    from niceeval._model.failure import FailureClass
 
 
 class Missing(enum.Enum):
@@ -100,9 +101,11 @@ class ExperimentSpec:
     early_exit: bool = True
     evals: EvalSelector = "*"
     timeout: float | None = None
+    budget: float | None = None
     max_concurrency: int | None = None
     setup: HostHook | None = None
     teardown: HostHook | None = None
+    classify_failure: Callable[[BaseException], FailureClass | None] | None = None
 
     @property
     def group(self) -> str:
@@ -126,7 +129,8 @@ class Project:
     """Everything that was found. `evals` are in the order of their `base` ids (cases as their author ordered them),
     `experiments` of theirs.
 
-    `problems` are files that could not be used (the rest was loaded), and `broken` those files' paths from the root;
+    `problems` are files that could not be used (the rest was loaded), `problem_files` the file of each, from the root,
+    and `broken` those files once each;
     `config_problem` is the one with the configuration itself, without which nothing should be run. `warnings` harm
     nothing yet. `secrets` are values that must not appear in results or on a terminal.
     """
@@ -136,6 +140,7 @@ class Project:
     evals: tuple[EvalSpec, ...]
     experiments: tuple[ExperimentSpec, ...]
     problems: tuple[NiceevalError, ...] = ()
+    problem_files: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     config_problem: NiceevalError | None = None
     warnings: tuple[NiceevalError, ...] = ()

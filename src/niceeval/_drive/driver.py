@@ -20,8 +20,9 @@ from niceeval._base.errors import AuthorError, NiceevalError, StopEval
 from niceeval._base.guest import GuestScope
 from niceeval._base.json_values import json_text, normalise_json
 from niceeval._base.plain_text import clean_text
-from niceeval._drive.faults import Fault, fault_of_error, fault_of_guest
+from niceeval._drive.faults import Fault, error_text, fault_of_error, fault_of_guest
 from niceeval._drive.log import AttemptLog
+from niceeval._drive.retrying import DEFAULT_BACKOFF, Backoff, Classifier, failure_class
 from niceeval._drive.sending import Sending
 from niceeval._drive.structured import OutputForm
 from niceeval._evidence.coverage import declared
@@ -34,8 +35,9 @@ from niceeval._judge.evaluation import Evaluation
 from niceeval._model.agent import Agent, AgentContext, AgentSession
 from niceeval._model.assertion import UnavailableReason
 from niceeval._model.events import Loc
+from niceeval._model.failure import FailureClass
 from niceeval._model.json_types import JsonValue
-from niceeval._model.result import Diagnostic, Phase
+from niceeval._model.result import Diagnostic, Phase, Retry
 from niceeval._model.turn_input import TurnInput
 
 GROUP: ContextVar[str | None] = ContextVar("niceeval_group", default=None)
@@ -84,7 +86,9 @@ class Setting:
     attempt: int
     root: Path
     folder: Path
-    pricing: Mapping[str, Price]
+    pricing: tuple[Mapping[str, Price], ...]
+    classifiers: tuple[Classifier, ...] = ()
+    backoff: Backoff = DEFAULT_BACKOFF
 
 
 class Driver:
@@ -219,9 +223,8 @@ class Driver:
         self, session: AgentSession, record: TurnRecord, input: TurnInput, site: CallSite, wants_data: bool
     ) -> NormalTurn:
         agent = self.setting.agent
-        context = self.context(session, record.number)
         try:
-            value = await self.scope.call("send", None, agent.send, input, context, on_cancel=context.cancelled.set)
+            value = await self._accepted(session, record, input)
             return normalise_turn(value, agent=agent.name, declared=agent.evidence_coverage, wants_data=wants_data)
         except asyncio.CancelledError:
             self._lose(record, "was cancelled")
@@ -231,7 +234,37 @@ class Driver:
             raise self.fail(fault_of_error(error, "send", site)) from None
         except BaseException as error:  # noqa: BLE001 - a guest: whatever it raises is this attempt's error
             self._lose(record, "ended in an error")
-            raise self.fail(fault_of_guest(error, "send", site, self.setting.root)) from None
+            scope = self._class_of(error).scope
+            raise self.fail(fault_of_guest(error, "send", site, self.setting.root, scope)) from None
+
+    async def _accepted(self, session: AgentSession, record: TurnRecord, input: TurnInput) -> object:
+        """What `send` returns, made again where the input was certainly not accepted. Raises what `send` raises."""
+        backoff, tries = self.setting.backoff, 1
+        while True:
+            context = self.context(session, record.number)
+            try:
+                return await self.scope.call(
+                    "send", None, self.setting.agent.send, input, context, on_cancel=context.cancelled.set
+                )
+            except Exception as error:
+                found = self._class_of(error)
+                left = tries < backoff.tries_per_send and len(self.log.retries) < backoff.retries_per_attempt
+                if not found.retryable or not left:
+                    raise
+                seconds = backoff.wait(tries, error)
+                reason = clean_text(found.reason or error_text(error), 200)[0]
+                self.log.retries.append(Retry(turn=record.number, wait_ms=round(seconds * 1000), reason=reason))
+                tries += 1
+                self._on_progress("send", record.number + 1, f"retry {tries} in {seconds:.0f}s ({reason})")
+                await asyncio.sleep(seconds)
+
+    def _class_of(self, error: BaseException) -> FailureClass:
+        try:
+            return failure_class(error, self.setting.classifiers)
+        except Exception as broken:  # noqa: BLE001 - a classifier is a guest too
+            message = f"classify_failure raised {error_text(broken)}"
+            self.log.diagnose(Diagnostic(code="classify-failed", level="error", message=message))
+            return FailureClass()
 
     def _lose(self, record: TurnRecord, why: str) -> None:
         if not self.sealed:

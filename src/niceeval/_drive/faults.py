@@ -14,6 +14,7 @@ from niceeval._base.errors import NiceevalError, SkipEval, StopEval
 from niceeval._base.guest import GuestCancelledItself
 from niceeval._base.plain_text import clean_text
 from niceeval._base.watchdog import LoopBlocked
+from niceeval._model.failure import FailureScope
 from niceeval._model.result import Phase
 
 MAX_MESSAGE = 4_000
@@ -22,7 +23,10 @@ MAX_FRAMES = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Why no trustworthy conclusion can be drawn. `trace` holds the user's frames, `next_step` what to do."""
+    """Why no trustworthy conclusion can be drawn. `trace` holds the user's frames, `next_step` what to do.
+
+    `scope` says what else would die of the same cause.
+    """
 
     code: str
     phase: Phase
@@ -30,6 +34,7 @@ class Fault:
     site: CallSite | None = None
     trace: str | None = None
     next_step: str | None = None
+    scope: FailureScope = "attempt"
 
 
 def fault_of_error(error: NiceevalError, phase: Phase, site: CallSite | None) -> Fault:
@@ -44,8 +49,10 @@ def fault_of_error(error: NiceevalError, phase: Phase, site: CallSite | None) ->
     )
 
 
-def fault_of_guest(error: BaseException, phase: Phase, site: CallSite | None, root: Path) -> Fault:
-    """What an adapter, a hook or an eval raised."""
+def fault_of_guest(
+    error: BaseException, phase: Phase, site: CallSite | None, root: Path, scope: FailureScope = "attempt"
+) -> Fault:
+    """What an adapter, a hook or an eval raised, and what it dooms."""
     if isinstance(error, LoopBlocked):
         return Fault(
             code="timeout",
@@ -55,10 +62,11 @@ def fault_of_guest(error: BaseException, phase: Phase, site: CallSite | None, ro
             trace=user_frames(error, root),
             next_step="use async calls there, or make it a plain function: those run in a thread",
         )
-    code = (
-        "author-error" if phase == "eval" else f"{phase}-failed" if phase in ("setup", "teardown") else "adapter-error"
-    )
-    return Fault(code=code, phase=phase, message=error_text(error), site=site, trace=user_frames(error, root))
+    code = {"eval": "author-error", "setup": "setup-failed"}.get(phase, "adapter-error")
+    if scope != "attempt":
+        code = f"{scope}-fatal"
+    trace = user_frames(error, root)
+    return Fault(code=code, phase=phase, message=error_text(error), site=site, trace=trace, scope=scope)
 
 
 def error_text(error: BaseException) -> str:

@@ -1,8 +1,8 @@
-"""Prices that the project's configuration gives, and what a usage costs at one. There is no built-in price table."""
+"""Prices, and what a usage costs at one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
@@ -74,14 +74,17 @@ def cost_of(usage: Usage, price: Price) -> Decimal | None:
 
 
 def turn_cost(
-    usage: Usage | None, model: str | None, pricing: Mapping[str, Price]
+    usage: Usage | None, model: str | None, pricing: Sequence[Mapping[str, Price]]
 ) -> tuple[Decimal | None, str | None]:
-    """What one turn cost, measured first, else priced; or None and why it is not known."""
+    """What one turn cost, measured first, else priced; or None and why it is not known.
+
+    Of several tables the first that fits counts: a project's own goes before the built-in one.
+    """
     if usage is None:
         return None, "a turn reported no usage"
     if usage.cost_usd is not None:
         return Decimal(str(usage.cost_usd)), None
-    price = price_of(model, pricing)
+    price = next((found for table in pricing if (found := price_of(model, table)) is not None), None)
     if price is None:
         return None, "no cost was measured and no model is set" if model is None else f"model {model} has no price"
     cost = cost_of(usage, price)

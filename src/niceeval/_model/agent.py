@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from niceeval._model.coverage import EvidenceCoverage
+from niceeval._model.failure import FailureClass
 from niceeval._model.json_types import JsonValue
 from niceeval._model.sandbox import Sandbox
 from niceeval._model.turn import Turn
@@ -126,6 +127,7 @@ class Agent:
     """An agent under test; made by `define_agent` or `define_sandbox_agent`, which set `kind`.
 
     `version` (text, or a callable giving it) says what niceeval cannot see: a service's build, an image digest.
+    `classify_failure(error)` names failures of `send` that are safe to retry, or that doom more than one attempt.
     """
 
     name: str
@@ -135,3 +137,4 @@ class Agent:
     setup: Callable[[Any], Awaitable[None] | None] | None = None
     teardown: Callable[[Any], Awaitable[None] | None] | None = None
     version: str | Callable[[], str] | None = None
+    classify_failure: Callable[[BaseException], FailureClass | None] | None = None

@@ -89,6 +89,7 @@ class ExperimentInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     labels: dict[str, str] | None = None
     strict: bool = False
     timeout: float | None = None
+    budget: float | None = None
     agent_version: str | None = None
 
 
@@ -160,6 +161,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     interrupted: bool = False
     not_started: int = msgspec.field(name="notStarted", default=0)
     cancelled: int = 0
+    carried: int = 0
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

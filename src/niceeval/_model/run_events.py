@@ -31,12 +31,14 @@ class ExperimentOutline:
     early_exit: bool
     timeout: float
     attempts: int
+    budget: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStart:
     """`run:start`: the plan is frozen. `problems` are files that did not load; the rest runs.
 
+    `carried` of the `planned` attempts are taken over from earlier runs. `budget` is the whole run's, in US dollars.
     `root` is the project's folder and `folder` the run's, both absolute; empty where nothing is stored.
     """
 
@@ -46,6 +48,8 @@ class RunStart:
     concurrency: int
     experiments: tuple[ExperimentOutline, ...]
     problems: tuple[NiceevalError, ...] = ()
+    carried: int = 0
+    budget: float | None = None
     root: str = ""
     folder: str = ""
 
@@ -61,7 +65,10 @@ class EvalStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalComplete:
-    """`eval:complete`: an attempt is sealed and stored (`stored` is false where writing it failed)."""
+    """`eval:complete`: an attempt is sealed and stored (`stored` is false where writing it failed).
+
+    One that was taken over from another run has `result.carried_from`, and no `eval:start` came before.
+    """
 
     key: AttemptKey
     result: AttemptResult
@@ -85,6 +92,33 @@ class ExperimentFailed:
     experiment_id: str
     error: NiceevalError
     not_started: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetExceeded:
+    """`run:budgetExceeded`: a budget lets no further attempt start. Amounts in US dollars.
+
+    `experiment_id` is None for the whole run's budget. `unenforceable` says why a limit cannot be kept: an attempt that
+    sent something has no cost.
+    """
+
+    experiment_id: str | None
+    budget: float
+    spent: float
+    reserved: float
+    not_started: int
+    unenforceable: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotStarted:
+    """`run:notStarted`: attempts that would die of the same cause as one that did; `eval_id` None for all evals."""
+
+    experiment_id: str | None
+    eval_id: str | None
+    count: int
+    code: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +149,8 @@ class RunSaved:
 class RunFinished:
     """`run:summary`: the last event. `finished + not_started + cancelled == planned`; attempts are counted apart.
 
-    `usage` sums what was reported; `estimated_cost_usd` is None where some attempt's cost is not known.
+    Carried attempts are finished ones; `carried` says how many. `not_started_why` sums up `not_started` by reason.
+    `usage` and `estimated_cost_usd` are of what this run itself sent; the cost is None where some of it is not known.
     """
 
     status: Literal["passed", "failed", "errored", "incomplete", "interrupted"]
@@ -128,6 +163,8 @@ class RunFinished:
     not_started: int
     cancelled: int
     duration_ms: int
+    carried: int = 0
+    not_started_why: tuple[tuple[str, int], ...] = ()
     usage: Usage | None = None
     estimated_cost_usd: float | None = None
     problems: tuple[NiceevalError, ...] = ()
@@ -139,6 +176,8 @@ RunEvent: TypeAlias = (
     | EvalComplete
     | EarlyExit
     | ExperimentFailed
+    | BudgetExceeded
+    | NotStarted
     | RunNotice
     | Interrupted
     | RunSaved

@@ -12,13 +12,45 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeAlias
 
-from niceeval._plan.identity import changes
-from niceeval._plan.plan import AttemptPlan
+from niceeval._plan.identity import Identities, Identity, changes
+from niceeval._plan.plan import AttemptPlan, RunPlan
+from niceeval._plan.versions import Versions, agent_versions
 from niceeval._record.attempt import Attempt
+from niceeval._record.reader import runs_newest_first
 from niceeval._record.runs import Run
+
+
+def with_carry(plan: RunPlan, results_dir: Path, *, force: bool) -> RunPlan:
+    """The plan with identities, and a decision for every attempt; `force` decides that everything is run."""
+    versions = agent_versions(plan.experiments)
+    identities = _identities(plan, versions)
+    if force:
+        decisions = {attempt.index: Decision(reason="--force", forced=True) for attempt in plan.attempts}
+    else:
+        carriable = {pair: one for pair, one in identities.items() if pair[0] not in versions.unknown}
+        decisions = decide(plan.attempts, carriable, runs_newest_first(results_dir))
+    return replace(
+        plan,
+        versions=versions.known,
+        identities=identities,
+        decisions=decisions,
+        warnings=(*plan.warnings, *versions.unknown.values()),
+    )
+
+
+def _identities(plan: RunPlan, versions: Versions) -> dict[Pair, Identity]:
+    made = Identities(plan.root, strict=plan.strict)
+    found: dict[Pair, Identity] = {}
+    for attempt in plan.attempts:
+        pair = (attempt.experiment.id, attempt.eval.id)
+        if pair not in found:
+            found[pair] = made.of(attempt.eval, attempt.experiment, versions.known.get(attempt.experiment.id))
+    return found
+
 
 Pair: TypeAlias = tuple[str, str]
 """Experiment id and eval id."""
@@ -26,29 +58,36 @@ Pair: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What becomes of one planned attempt: `carried` is the stored result that stands for it, `reason` says why."""
+    """What becomes of one planned attempt, and why.
+
+    `carried` is the stored result that stands for it; `needed` is false where early exit makes it unnecessary; `forced`
+    says that nothing stored may stand for it.
+    """
 
     reason: str
     carried: Attempt | None = None
     needed: bool = True
+    forced: bool = False
 
 
 def decide(
-    attempts: Sequence[AttemptPlan],
-    fingerprints: Mapping[Pair, str],
-    parts: Mapping[Pair, Mapping[str, str]],
-    runs: Iterable[Run],
+    attempts: Sequence[AttemptPlan], identities: Mapping[Pair, Identity], runs: Iterable[Run]
 ) -> dict[int, Decision]:
-    """A decision per attempt index. `runs` newest first; they are read only as far as needed."""
-    history = _History(fingerprints, runs)
+    """A decision per attempt index. `runs` newest first; they are read only as far as needed.
+
+    What has no identity (its agent could not say its version) is run.
+    """
+    history = _History({pair: identity.fingerprint for pair, identity in identities.items()}, runs)
     pairs: dict[Pair, list[AttemptPlan]] = defaultdict(list)
     for attempt in attempts:
         pairs[attempt.experiment.id, attempt.eval.id].append(attempt)
     decisions: dict[int, Decision] = {}
     for pair, planned in pairs.items():
         sample = history.sample(pair)
-        if sample is None:
-            reason = history.why_not(pair, parts[pair])
+        if pair not in identities:
+            decisions |= {attempt.index: Decision(reason="changed: agent version (unknown)") for attempt in planned}
+        elif sample is None:
+            reason = history.why_not(pair, identities[pair].parts)
             decisions |= {attempt.index: Decision(reason=reason) for attempt in planned}
         else:
             decisions |= _from_sample(planned, sample)
@@ -111,15 +150,23 @@ class _History:
 
 
 def _from_sample(planned: Sequence[AttemptPlan], sample: _Sample) -> dict[int, Decision]:
-    if sample.resumed:
-        return {attempt.index: _resumed(attempt, sample) for attempt in planned}
     early_exit = planned[0].experiment.early_exit
+    if sample.resumed:
+        return _resumed(planned, sample, early_exit)
     return _one_pass(planned, sample) if early_exit else _all_or_nothing(planned, sample)
 
 
-def _resumed(attempt: AttemptPlan, sample: _Sample) -> Decision:
-    stored = sample.attempts.get(attempt.attempt)
-    return Decision(reason="killed run", carried=stored)
+def _resumed(planned: Sequence[AttemptPlan], sample: _Sample, early_exit: bool) -> dict[int, Decision]:
+    """All that a killed run recorded, whatever came out; what it would have gone on with is run."""
+    decided = any(stored.outcome in ("passed", "errored") for stored in sample.attempts.values())
+    return {
+        attempt.index: Decision(
+            reason="killed run",
+            carried=sample.attempts.get(attempt.attempt),
+            needed=attempt.attempt in sample.attempts or not (early_exit and decided),
+        )
+        for attempt in planned
+    }
 
 
 def _one_pass(planned: Sequence[AttemptPlan], sample: _Sample) -> dict[int, Decision]:

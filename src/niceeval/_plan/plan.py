@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from niceeval._base.errors import NiceevalError, SelectionError
 from niceeval._discover.select import dead_prefixes, evals_of, experiments_matching, narrow
 from niceeval._discover.specs import ConfigSpec, EvalSpec, ExperimentSpec, Project
+
+if TYPE_CHECKING:
+    from niceeval._plan.carry import Decision
+    from niceeval._plan.identity import Identity
 
 DEFAULT_TIMEOUT = 600.0
 """Seconds an attempt may take where nothing says otherwise."""
@@ -32,7 +37,9 @@ class RunPlan:
     """One run: attempts in the order of experiment, eval, attempt.
 
     `experiments` are those with attempts; their `runs` and `early_exit` are already those of the command line, and
-    their `timeout` is what an eval without its own gets. `problems` make the run incomplete, `warnings` do not.
+    their `timeout` is what an eval without its own gets. `budget` is the whole run's, in US dollars. `problems` make
+    the run incomplete, `warnings` do not. `versions` (experiment id -> its agent's version), `identities` and
+    `decisions` are filled in by `with_carry`.
     """
 
     root: Path
@@ -42,9 +49,17 @@ class RunPlan:
     concurrency: int
     strict: bool
     title: str
+    budget: float | None = None
     problems: tuple[NiceevalError, ...] = ()
     warnings: tuple[NiceevalError, ...] = ()
     secrets: frozenset[str] = frozenset()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    identities: Mapping[tuple[str, str], Identity] = field(default_factory=dict)
+    decisions: Mapping[int, Decision] = field(default_factory=dict)
+
+    def decision(self, attempt: AttemptPlan) -> Decision | None:
+        """What was decided about an attempt; None where nothing was looked up."""
+        return self.decisions.get(attempt.index)
 
 
 def make_plan(
@@ -57,6 +72,7 @@ def make_plan(
     early_exit: bool | None = None,
     max_concurrency: int | None = None,
     timeout: float | None = None,
+    budget: float | None = None,
     strict: bool = False,
 ) -> RunPlan:
     """Expand experiment x eval x runs; a value of the command line wins over the project's, None leaves it.
@@ -65,7 +81,7 @@ def make_plan(
     `eval-as-experiment`, `nothing-selected`, `no-experiments`) or cannot be (`usage`), and the problem with
     `niceeval_config.py` where there is one: a run with other limits and prices than its author set is not started.
     """
-    _require_sensible(runs, max_concurrency, timeout)
+    _require_sensible(runs, max_concurrency, timeout, budget)
     if project.config_problem is not None:
         raise project.config_problem
     selected = [
@@ -87,6 +103,7 @@ def make_plan(
         experiments=tuple(experiment for experiment in runnable if experiment.id in with_attempts),
         concurrency=max_concurrency or project.config.max_concurrency or DEFAULT_CONCURRENCY,
         strict=strict,
+        budget=budget,
         title=selector or project.config.name or "every experiment",
         problems=problems,
         warnings=project.warnings,
@@ -94,13 +111,17 @@ def make_plan(
     )
 
 
-def _require_sensible(runs: int | None, max_concurrency: int | None, timeout: float | None) -> None:
+def _require_sensible(
+    runs: int | None, max_concurrency: int | None, timeout: float | None, budget: float | None
+) -> None:
     if runs is not None and runs < 1:
         raise _usage(f"--runs is {runs}; an eval runs at least once")
     if max_concurrency is not None and max_concurrency < 1:
         raise _usage(f"--max-concurrency is {max_concurrency}; one attempt at a time is the least")
     if timeout is not None and not 0 < timeout < float("inf"):
         raise _usage(f"--timeout is {timeout:g}; it is a positive number of seconds")
+    if budget is not None and not 0 < budget < float("inf"):
+        raise _usage(f"--budget is {budget:g}; it is a positive amount of US dollars")
 
 
 def _usage(problem: str) -> SelectionError:

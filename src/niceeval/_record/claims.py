@@ -120,10 +120,10 @@ class Claims:
         os.close(self._lock)
         self._file = self._lock = -1
 
-    def take(self, key: str) -> Held | Stored | None:
-        """Take an attempt: None where it is ours now, else who has it."""
+    def take(self, key: str, *, forced: bool = False) -> Held | Stored | None:
+        """Take an attempt: None where it is ours now, else who has it. `forced` takes it whoever has it."""
         with locked(self._lock):
-            found = self._look(key)
+            found = None if forced else self._look(key)
             if found is None:
                 self._say(f"+ {key}")
             return found

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from niceeval._base.ids import folder_names
 
+RESULTS_FOLDER = ".niceeval"
 SUMMARY = "summary.json"
 RESULT = "result.json"
 EVENTS = "events.json"

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from niceeval._base.errors import ResultsError
-from niceeval._record.artifacts import unreadable
-from niceeval._record.attempt import Attempt
-from niceeval._record.layout import HIDDEN, SUMMARY, is_run_name
-from niceeval._record.locators import Locators
-from niceeval._record.runs import Run, Skipped, read_run_folder, read_summary, result_folders
+import msgspec
 
-RESULTS_FOLDER = ".niceeval"
+from niceeval._base.errors import ResultsError
+from niceeval._record.artifacts import read_file, unreadable
+from niceeval._record.attempt import Attempt
+from niceeval._record.layout import HIDDEN, RESULT, RESULTS_FOLDER, SUMMARY, is_inside, is_run_name
+from niceeval._record.locators import Locators
+from niceeval._record.rows import decode_row
+from niceeval._record.runs import Run, Skipped, read_run_folder, read_summary, result_folders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +152,19 @@ def runs_newest_first(folder: Path) -> Iterator[Run]:
         run = read_run_folder(folder / name, locators, expected=True).run
         if run is not None:
             yield run
+
+
+def stored_attempt(run_folder: Path, place: str) -> Attempt:
+    """One attempt of a run, by its folder in it. Raises ResultsError (`unreadable`)."""
+    shown = f"{run_folder.name}/{place}/{RESULT}"
+    if not is_inside(place):
+        raise unreadable(shown, "it leads out of the run folder")
+    try:
+        row = decode_row(read_file(run_folder / place / RESULT, shown))
+    except (ValueError, RecursionError) as error:
+        raise unreadable(shown, error) from error
+    row = msgspec.structs.replace(row, artifacts_dir=place)
+    return Attempt(row, run_folder.name, run_folder, Locators(lambda: ()))
 
 
 def _single(results: Results, run: Run | None, skipped: tuple[Skipped, ...]) -> Results:

@@ -82,6 +82,11 @@ class RunWriter:
         return self._name
 
     @property
+    def results_dir(self) -> Path:
+        """The folder that holds all runs."""
+        return self._results_dir
+
+    @property
     def output_dir(self) -> str:
         """The run folder as people and `summary.json` name it: relative to the project's root where it lies there."""
         folder = self._results_dir / self._name

@@ -26,6 +26,8 @@ from niceeval._drive.faults import (
     last_project_site,
     leaves,
 )
+from niceeval._drive.retrying import failure_class
+from niceeval._evidence.price_table import built_in_prices
 from niceeval._judge.evaluation import Evaluation
 from niceeval._model.agent import AgentSession
 from niceeval._model.result import Diagnostic, Phase
@@ -87,7 +89,13 @@ class _Attempt:
                 attempt=attempt.attempt,
                 root=plan.root,
                 folder=attempt.eval.file.parent,
-                pricing=plan.config.pricing,
+                pricing=(plan.config.pricing, built_in_prices()),
+                classifiers=tuple(
+                    classify
+                    for classify in (experiment.classify_failure, experiment.agent.classify_failure)
+                    if classify is not None
+                ),
+                backoff=limits.backoff,
             ),
             self._scope,
             on_progress,
@@ -184,13 +192,14 @@ class _Attempt:
             self._driver.fail(fault_of_error(real, "eval", last_project_site(real, self._root)))
         else:
             site = last_project_site(real, self._root)
-            self._driver.fail(fault_of_guest(real, self._driver.phase, site, self._root))
+            scope = failure_class(real, ()).scope
+            self._driver.fail(fault_of_guest(real, self._driver.phase, site, self._root, scope))
 
     def _hook_fault(self, phase: Phase, error: BaseException) -> Fault:
         site = last_project_site(error, self._root)
         if isinstance(error, NiceevalError):
             return fault_of_error(error, phase, site)
-        return fault_of_guest(error, phase, site, self._root)
+        return fault_of_guest(error, phase, site, self._root, failure_class(error, ()).scope)
 
     def _note_where(self) -> None:
         # Once the guests are being cancelled their calls end, and nothing says any more where the time was spent.

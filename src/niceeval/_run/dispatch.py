@@ -1,32 +1,48 @@
-"""Which attempt starts next: plan order, one limit per experiment, and what early exit or a stop takes away."""
+"""Which attempt starts next: plan order, one limit per experiment, and what takes attempts away again.
+
+Attempts leave in four ways: they start; early exit makes them unnecessary (cancelled); a stop, a failed setup, a fatal
+error or a budget keeps them from starting (not started, by reason); or another invocation has taken them, and they are
+put off until it has stored them or let them go.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Literal, TypeAlias
 
 from niceeval._discover.specs import ExperimentSpec
 from niceeval._model.result import Verdict
 from niceeval._plan.plan import AttemptPlan, RunPlan
+from niceeval._run.budget import Budget
 
 EvalKey: TypeAlias = tuple[str, str]
 """Experiment id and eval id."""
 
+BUDGET = "budget"
+INTERRUPTED = "interrupted"
+SETUP_FAILED = "experiment setup failed"
+
 
 @dataclass(slots=True, kw_only=True)
 class Lane:
-    """One experiment's attempts. `entered` says that its setup was begun, so that its teardown is due."""
+    """One experiment's attempts. `entered` says that its setup was begun, so that its teardown is due.
+
+    `again` are attempts that were put off and may be tried once more; they go before `pending`.
+    """
 
     experiment: ExperimentSpec
     pending: deque[AttemptPlan] = field(default_factory=deque)
+    again: deque[AttemptPlan] = field(default_factory=deque)
+    put_off: list[AttemptPlan] = field(default_factory=list)
     running: int = 0
     state: Literal["new", "setting-up", "ready", "failed"] = "new"
     entered: bool = False
     torn_down: bool = False
-    agent_version: str | None = None
+    budget: Budget | None = None
 
     @property
     def full(self) -> bool:
@@ -34,42 +50,79 @@ class Lane:
         return limit is not None and self.running >= limit
 
     @property
+    def waiting(self) -> bool:
+        """Whether an attempt could be taken, as far as this lane's queue is concerned."""
+        return bool(self.again or self.pending)
+
+    @property
     def over(self) -> bool:
-        return not self.pending and self.running == 0
+        return not self.waiting and not self.put_off and self.running == 0
+
+
+@dataclass(frozen=True, slots=True)
+class OverBudget:
+    """A budget that lets nothing more start: the lane's own, or (None) the run's; how many attempts it held back."""
+
+    lane: Lane | None
+    budget: Budget
+    not_started: int
 
 
 class Dispatcher:
     """Hands attempts to workers. An experiment at its own limit is passed over, so that it never starves the others."""
 
     def __init__(self, plan: RunPlan) -> None:
-        self.lanes: dict[str, Lane] = {experiment.id: Lane(experiment=experiment) for experiment in plan.experiments}
-        for attempt in plan.attempts:
-            self.lanes[attempt.experiment.id].pending.append(attempt)
+        self.lanes: dict[str, Lane] = {
+            experiment.id: Lane(experiment=experiment, budget=_budget(experiment.budget))
+            for experiment in plan.experiments
+        }
+        self.budget = _budget(plan.budget)
         self.running: dict[int, AttemptPlan] = {}
         self.cancelled: set[int] = set()
-        self.not_started = 0
+        self.not_started: Counter[str] = Counter()
         self.stopped = False
         self._closed: set[EvalKey] = set()
         self._changed = asyncio.Event()
+        for attempt in plan.attempts:
+            decision = plan.decision(attempt)
+            if decision is not None and not decision.needed:
+                self.cancelled.add(attempt.index)
+            elif decision is None or decision.carried is None:
+                self.lanes[attempt.experiment.id].pending.append(attempt)
 
-    def take(self) -> AttemptPlan | Lane | None:
-        """The next attempt, a lane whose experiment has to be set up first, or None where nothing can start now."""
+    # Handing out ------------------------------------------------------------------------------------------------
+
+    def take(self) -> AttemptPlan | Lane | OverBudget | None:
+        """The next attempt; a lane whose experiment has to be set up first; a budget that has just stopped something;
+        or None where nothing can start now."""
+        if self.budget is not None and not self.budget.may_start():
+            return self._hold_back(None, self.budget) if self.budget.exhausted else None
         for lane in self.lanes.values():
-            if not lane.pending or lane.full or lane.state in ("setting-up", "failed"):
+            if not lane.waiting or lane.full or lane.state in ("setting-up", "failed"):
+                continue
+            if lane.budget is not None and not lane.budget.may_start():
+                over = self._hold_back(lane, lane.budget) if lane.budget.exhausted else None
+                if over is not None:
+                    return over
                 continue
             if lane.state == "new":
                 lane.state = "setting-up"
                 return lane
-            attempt = lane.pending.popleft()
-            lane.running += 1
-            self.running[attempt.index] = attempt
-            return attempt
+            return self._started(lane, lane.again.popleft() if lane.again else lane.pending.popleft())
         return None
+
+    def _started(self, lane: Lane, attempt: AttemptPlan) -> AttemptPlan:
+        lane.running += 1
+        self.running[attempt.index] = attempt
+        for budget in (lane.budget, self.budget):
+            if budget is not None:
+                budget.start(attempt.index)
+        return attempt
 
     @property
     def exhausted(self) -> bool:
         """Whether nothing will ever be handed out again."""
-        return self.stopped or all(not lane.pending for lane in self.lanes.values())
+        return self.stopped or all(not lane.waiting and not lane.put_off for lane in self.lanes.values())
 
     async def wait(self) -> None:
         """Until something has changed that may let an attempt start."""
@@ -80,13 +133,43 @@ class Dispatcher:
         """Something has changed."""
         self._changed.set()
 
-    def finished(self, attempt: AttemptPlan) -> Lane:
-        """An attempt has left; its permits are free."""
+    # Coming back ------------------------------------------------------------------------------------------------
+
+    def finished(self, attempt: AttemptPlan, *, sent: bool, cost: Decimal | None, problem: str | None = None) -> Lane:
+        """An attempt has ended: its permits are free, and its cost is known or (None) is not."""
+        return self._left(attempt, lambda budget: budget.finish(attempt.index, cost, sent=sent, problem=problem))
+
+    def was_cancelled(self, attempt: AttemptPlan, known_cost: Decimal) -> Lane:
+        """An attempt was cut off while it ran; what it cost is known in part at most."""
+        self.cancelled.add(attempt.index)
+        return self._left(attempt, lambda budget: budget.cancel(attempt.index, known_cost))
+
+    def came_to_nothing(self, attempt: AttemptPlan) -> Lane:
+        """An attempt was taken and not run: another invocation has it, or has stored it."""
+        return self._left(attempt, lambda budget: budget.finish(attempt.index, None, sent=False))
+
+    def _left(self, attempt: AttemptPlan, account: Callable[[Budget], None]) -> Lane:
         lane = self.lanes[attempt.experiment.id]
         lane.running -= 1
         self.running.pop(attempt.index, None)
+        for budget in (lane.budget, self.budget):
+            if budget is not None:
+                account(budget)
         self.wake()
         return lane
+
+    def put_off(self, attempt: AttemptPlan) -> None:
+        """Another invocation runs this attempt now: look again later."""
+        self.came_to_nothing(attempt).put_off.append(attempt)
+
+    def try_again(self, at_most: int) -> None:
+        """Let attempts that were put off be taken once more."""
+        for lane in self.lanes.values():
+            chosen, lane.put_off = lane.put_off[:at_most], lane.put_off[at_most:]
+            lane.again.extend(chosen)
+        self.wake()
+
+    # Taking away ------------------------------------------------------------------------------------------------
 
     def close_eval(self, attempt: AttemptPlan, verdict: Verdict) -> list[AttemptPlan]:
         """Early exit: after a pass or an error, the eval's other attempts under that experiment are not needed.
@@ -98,7 +181,7 @@ class Dispatcher:
         alone = experiment.runs == 1 or not experiment.early_exit
         if alone or verdict not in ("passed", "errored") or key in self._closed:
             return []
-        waiting = _next_of(attempt.eval.id, self.lanes[attempt.experiment.id].pending)
+        waiting = self._take_away(self.lanes[experiment.id], attempt.eval.id)
         running = [
             other
             for other in self.running.values()
@@ -110,31 +193,51 @@ class Dispatcher:
             self.cancelled.update(other.index for other in others)
         return others
 
-    def fail_lane(self, lane: Lane) -> int:
+    def _take_away(self, lane: Lane, eval_id: str) -> list[AttemptPlan]:
+        """What waits of an eval that was started: attempts start in plan order, so those in `pending` come next."""
+        taken: list[AttemptPlan] = []
+        while lane.pending and lane.pending[0].eval.id == eval_id:
+            taken.append(lane.pending.popleft())
+        taken += [attempt for attempt in (*lane.again, *lane.put_off) if attempt.eval.id == eval_id]
+        lane.again = deque(attempt for attempt in lane.again if attempt.eval.id != eval_id)
+        lane.put_off = [attempt for attempt in lane.put_off if attempt.eval.id != eval_id]
+        return taken
+
+    def drop_eval(self, eval_id: str, experiment_id: str | None, reason: str) -> int:
+        """An eval is doomed, under one experiment or under all: none of its attempts starts. Returns how many."""
+        lanes = [lane for lane in self.lanes.values() if experiment_id in (None, lane.experiment.id)]
+        return sum(self._drop(lane, reason, lambda attempt: attempt.eval.id == eval_id) for lane in lanes)
+
+    def fail_lane(self, lane: Lane, reason: str) -> int:
         """An experiment cannot run: none of its attempts starts. Returns how many that are."""
         lane.state = "failed"
-        return self._drop(lane.pending)
+        return self._drop(lane, reason)
 
     def stop(self) -> int:
         """Start nothing more. Returns how many attempts will not be started."""
         self.stopped = True
-        dropped = sum(self._drop(lane.pending) for lane in self.lanes.values())
+        dropped = sum(self._drop(lane, INTERRUPTED) for lane in self.lanes.values())
         self.wake()
         return dropped
 
-    def _drop(self, pending: deque[AttemptPlan]) -> int:
-        dropped = len(pending)
-        pending.clear()
-        self.not_started += dropped
+    def _hold_back(self, lane: Lane | None, budget: Budget) -> OverBudget | None:
+        lanes = list(self.lanes.values()) if lane is None else [lane]
+        dropped = sum(self._drop(one, BUDGET) for one in lanes)
+        return OverBudget(lane, budget, dropped) if dropped else None
+
+    def _drop(self, lane: Lane, reason: str, which: Callable[[AttemptPlan], bool] = lambda _: True) -> int:
+        dropped = 0
+        for queue in (lane.pending, lane.again, lane.put_off):
+            kept = [attempt for attempt in queue if not which(attempt)]
+            dropped += len(queue) - len(kept)
+            queue.clear()
+            queue.extend(kept)
+        self.not_started[reason] += dropped
         return dropped
 
 
-def _next_of(eval_id: str, pending: deque[AttemptPlan]) -> list[AttemptPlan]:
-    """Take away what waits of an eval that was started: attempts start in plan order, so its others come next."""
-    taken: list[AttemptPlan] = []
-    while pending and pending[0].eval.id == eval_id:
-        taken.append(pending.popleft())
-    return taken
+def _budget(limit: float | None) -> Budget | None:
+    return None if limit is None else Budget(Decimal(str(limit)))
 
 
 def attempt_numbers(attempts: Iterable[AttemptPlan]) -> tuple[int, ...]:

@@ -6,18 +6,13 @@ import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from niceeval._base.errors import AdapterError, NiceevalError, Place, ProjectError
+from niceeval._base.errors import NiceevalError, Place, ProjectError
 from niceeval._base.guest import GuestHost, GuestScope
-from niceeval._base.plain_text import clean_text
 from niceeval._drive.faults import error_text, last_project_site, shown_file, user_frames
-from niceeval._model.agent import Agent
 from niceeval._model.run_events import ExperimentFailed, LiveEvent, RunNotice
 from niceeval._run.attempt import shielded
 from niceeval._run.dispatch import Lane
 from niceeval._run.limits import Limits
-
-MAX_VERSION = 1_000
-"""Characters of an agent's version that are kept."""
 
 
 class Hooks:
@@ -30,11 +25,10 @@ class Hooks:
         self._emit = emit
 
     async def set_up(self, lane: Lane) -> NiceevalError | None:
-        """Run the experiment's setup and ask its agent's version; the error where one of them failed."""
+        """Run the experiment's setup; the error where it failed."""
         experiment = lane.experiment
         scope = GuestScope(self._host, f"{experiment.id} setup")
         try:
-            lane.agent_version = await self._version(scope, experiment.agent)
             if experiment.setup is not None:
                 lane.entered = True
                 await scope.call("setup", self._limits.experiment_setup, experiment.setup)
@@ -43,15 +37,6 @@ class Hooks:
         except BaseException as error:  # noqa: BLE001 - the experiment's hook is a guest
             return self._problem(lane, error)
         return None
-
-    async def _version(self, scope: GuestScope, agent: Agent) -> str | None:
-        version: object = agent.version
-        if callable(version):
-            version = await scope.call("version", self._limits.experiment_setup, version)
-        if version is None or isinstance(version, str):
-            return None if version is None else clean_text(version, MAX_VERSION)[0]
-        problem = f"agent {agent.name}: version() returned {type(version).__name__}"
-        raise AdapterError("agent-invalid", problem=problem, fix="it returns text")
 
     def report(self, lane: Lane, problem: NiceevalError, not_started: int) -> None:
         """Say that an experiment does not run."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Literal
 
@@ -20,77 +20,90 @@ from niceeval._plan.plan import RunPlan
 Status = Literal["passed", "failed", "errored", "incomplete", "interrupted"]
 
 
+class Sum:
+    """Usage and cost of several attempts."""
+
+    def __init__(self) -> None:
+        self.usage: Usage | None = None
+        self._cost = Decimal(0)
+        self._known = True
+
+    def add(self, result: AttemptResult) -> None:
+        """One attempt more. One that sent anything and has no cost makes the sum unknown."""
+        if result.usage is not None:
+            self.usage = result.usage if self.usage is None else add_usage([self.usage, result.usage])
+        if result.estimated_cost_usd is not None:
+            self._cost += Decimal(str(result.estimated_cost_usd))
+        elif result.has_events:
+            self._known = False
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars; None where some of it is not known, or nothing was spent."""
+        return float(self._cost) if self._known and self._cost else None
+
+
 class Tally:
-    """Counts as attempts finish."""
+    """Counts as attempts finish. `own` sums what this run itself sent, `all` also what it took over."""
 
     def __init__(self, plan: RunPlan) -> None:
-        self._plan = plan
+        self._planned = len(plan.attempts)
         self._problems: list[NiceevalError] = list(plan.problems)
         self._counts: Counter[Verdict] = Counter()
         self._pairs: dict[tuple[str, str], set[Verdict]] = {}
-        self._usage: Usage | None = None
-        self._cost: Decimal | None = Decimal(0)
+        self.own = Sum()
+        self.all = Sum()
+        self.carried = 0
 
     def problem(self, problem: NiceevalError) -> None:
         """Something that makes the run incomplete."""
         self._problems.append(problem)
 
     def add(self, result: AttemptResult) -> None:
-        """An attempt was sealed."""
+        """An attempt was sealed, or taken over."""
         self._counts[result.outcome] += 1
         self._pairs.setdefault((result.experiment_id or "", result.id), set()).add(result.outcome)
-        if result.usage is not None:
-            self._usage = result.usage if self._usage is None else add_usage([self._usage, result.usage])
-        if result.estimated_cost_usd is None:
-            self._cost = None if result.has_events else self._cost
-        elif self._cost is not None:
-            self._cost += Decimal(str(result.estimated_cost_usd))
+        self.all.add(result)
+        if result.carried_from is None:
+            self.own.add(result)
+        else:
+            self.carried += 1
 
     def count(self, verdict: Verdict) -> int:
         """Attempts with this verdict."""
         return self._counts[verdict]
-
-    def usage(self) -> Usage | None:
-        """The sum over the attempts that reported any."""
-        return self._usage
-
-    def cost(self) -> float | None:
-        """The sum of the costs; None where an attempt that sent anything has none, or nothing was sent."""
-        return float(self._cost) if self._cost else None
-
-    def common_model(self) -> str | None:
-        """The model, where all experiments share it."""
-        models = {experiment.model for experiment in self._plan.experiments}
-        return models.pop() if len(models) == 1 else None
 
     def finished(
         self,
         *,
         exit_code: Callable[[Status], int],
         interrupted: bool,
-        not_started: int,
+        not_started: Mapping[str, int],
         cancelled: int,
         duration_ms: int,
     ) -> RunFinished:
-        """The run's last event."""
-        status = self._status(interrupted, not_started)
+        """The run's last event; `not_started` counts by reason."""
+        why = tuple((reason, count) for reason, count in not_started.items() if count)
+        status = self._status(interrupted, bool(why))
         return RunFinished(
             status=status,
             exit_code=exit_code(status),
-            planned=len(self._plan.attempts),
+            planned=self._planned,
             passed=self.count("passed"),
             failed=self.count("failed"),
             errored=self.count("errored"),
             skipped=self.count("skipped"),
-            not_started=not_started,
+            not_started=sum(count for _, count in why),
+            not_started_why=why,
             cancelled=cancelled,
+            carried=self.carried,
             duration_ms=duration_ms,
-            usage=self.usage(),
-            estimated_cost_usd=self.cost(),
+            usage=self.own.usage,
+            estimated_cost_usd=self.own.cost,
             problems=tuple(self._problems),
         )
 
-    def _status(self, interrupted: bool, not_started: int) -> Status:
+    def _status(self, interrupted: bool, not_started: bool) -> Status:
         if interrupted:
             return "interrupted"
         folded = [fold_attempts(verdicts) for verdicts in self._pairs.values()]

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from niceeval._base.clock import utc_text
@@ -15,35 +16,42 @@ from niceeval._base.threads import DaemonThreads
 from niceeval._base.watchdog import Block, LoopWatch
 from niceeval._drive.driver import OnProgress
 from niceeval._drive.faults import shown_file
-from niceeval._model.result import FORMAT, SCHEMA_VERSION, Diagnostic, Phase, Producer, RunSummary
+from niceeval._model.result import AttemptResult, Diagnostic, Phase, Verdict
 from niceeval._model.run_events import (
     AttemptKey,
+    BudgetExceeded,
     EarlyExit,
     EvalComplete,
     EvalStart,
-    ExperimentOutline,
     Interrupted,
     LiveEvent,
+    NotStarted,
     Progress,
     RunFinished,
     RunNotice,
     RunSaved,
-    RunStart,
 )
 from niceeval._plan.plan import AttemptPlan, RunPlan
+from niceeval._record.attempt import Attempt
+from niceeval._record.claims import Held
 from niceeval._record.writer import RunWriter
+from niceeval._run.accounts import run_start, run_summary
 from niceeval._run.attempt import FinishedAttempt, run_attempt
-from niceeval._run.dispatch import Dispatcher, Lane, attempt_numbers
+from niceeval._run.dispatch import SETUP_FAILED, Dispatcher, Lane, OverBudget, attempt_numbers
 from niceeval._run.hooks import Hooks
 from niceeval._run.limits import DEFAULT_LIMITS, Limits
 from niceeval._run.outcome import Status, Tally
-from niceeval._run.seal import Sources, seal, verdict_of
-from niceeval._version import __version__
+from niceeval._run.seal import Sources, known_cost, seal, verdict_of
+from niceeval._run.sharing import Sharing, taken_over
 
 Emit = Callable[[LiveEvent], None]
 
 THREADS_PER_ATTEMPT = 4
 """Plain-function guests that may run at once, per attempt that may run at once."""
+LOOK_AGAIN = 0.25
+"""Seconds between two looks at what other invocations have done with attempts that were put off."""
+CARRY_AT_ONCE = 64
+"""Stored attempts that are taken over at a time."""
 
 
 class RunHandle:
@@ -132,57 +140,76 @@ class _Run:
         started_at, started = utc_text(), time.monotonic()
         self._writer.begin()
         self._writer.reserve([_name(attempt) for attempt in self._plan.attempts])
-        self._emit(self._start())
+        self._sharing = Sharing(self._plan, self._writer.results_dir, self._writer.name, self._say_problem)
+        self._sharing.open()
+        self._emit(run_start(self._plan, self._writer))
         self._watch.start()
         self._loop = asyncio.get_running_loop()
         self._handle.bind(self._interrupt)
         try:
+            await self._carry_over()
             await self._work()
             await self._hooks.tear_down_all(self._dispatch.lanes.values())
         finally:
             self._handle.bind(None)
             self._watch.stop()
             self._threads.close()
+            self._sharing.close()
         return self._finish(started_at, round((time.monotonic() - started) * 1000))
 
-    def _start(self) -> RunStart:
-        attempts: dict[str, int] = {}
-        evals: dict[str, set[str]] = {}
+    def _say_problem(self, message: str) -> None:
+        self._emit(RunNotice(code="shared-results", level="warning", message=message))
+
+    # Taking over ------------------------------------------------------------------------------------------------
+
+    async def _carry_over(self) -> None:
+        """Store again what the plan takes over from earlier runs. What cannot be read after all is run."""
+        batch: list[tuple[AttemptPlan, Attempt]] = []
         for attempt in self._plan.attempts:
-            attempts[attempt.experiment.id] = attempts.get(attempt.experiment.id, 0) + 1
-            evals.setdefault(attempt.experiment.id, set()).add(attempt.eval.id)
-        return RunStart(
-            run=self._writer.name,
-            title=self._plan.title,
-            planned=len(self._plan.attempts),
-            concurrency=self._plan.concurrency,
-            experiments=tuple(
-                ExperimentOutline(
-                    id=experiment.id,
-                    agent=experiment.agent.name,
-                    model=experiment.model,
-                    evals=len(evals[experiment.id]),
-                    runs=experiment.runs,
-                    early_exit=experiment.early_exit,
-                    timeout=experiment.timeout or 0.0,
-                    attempts=attempts[experiment.id],
-                )
-                for experiment in self._plan.experiments
-            ),
-            problems=self._plan.problems,
-            root=str(self._plan.root),
-            folder=str(self._plan.root / self._writer.output_dir),
-        )
+            decision = self._plan.decision(attempt)
+            if decision is not None and decision.carried is not None:
+                batch.append((attempt, decision.carried))
+            if len(batch) == CARRY_AT_ONCE:
+                await asyncio.gather(*(self._carry(*one) for one in batch))
+                batch.clear()
+        await asyncio.gather(*(self._carry(*one) for one in batch))
+
+    async def _carry(self, attempt: AttemptPlan, stored: Attempt) -> None:
+        if not await self._take_over(attempt, stored):
+            self._dispatch.lanes[attempt.experiment.id].again.append(attempt)
+
+    async def _take_over(self, attempt: AttemptPlan, stored: Attempt) -> bool:
+        """Store an attempt of another run in this one; False where that is not possible."""
+        try:
+            result = taken_over(stored, self._writer.artifacts_dir(_name(attempt)))
+            source = stored.run_folder / stored.artifacts_dir
+            await asyncio.wrap_future(self._writer.carry(attempt.index, result, source))
+        except ResultsError as error:
+            self._say_problem(f"{attempt.experiment.id} {attempt.eval.id}: not taken over: {error.message()}")
+            return False
+        self._tally.add(result)
+        self._sharing.stored(attempt, result.artifacts_dir)
+        self._emit(EvalComplete(key=_key(attempt), result=result))
+        return True
 
     # Workers ----------------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
         workers = min(self._plan.concurrency, len(self._plan.attempts))
-        async with asyncio.TaskGroup() as group:
-            for number in range(workers):
-                group.create_task(self._worker(), name=f"niceeval-worker-{number}")
+        looking = asyncio.create_task(self._look_again(), name="niceeval-shared-work")
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(workers):
+                    group.create_task(self._worker(), name=f"niceeval-worker-{number}")
+        finally:
+            looking.cancel()
         if self._setups:
             await asyncio.wait(self._setups)
+
+    async def _look_again(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_AGAIN)
+            self._dispatch.try_again(at_most=2 * self._plan.concurrency)
 
     async def _worker(self) -> None:
         while True:
@@ -190,6 +217,8 @@ class _Run:
             item = None if self._dispatch.stopped else self._dispatch.take()
             if isinstance(item, Lane):
                 self._begin_setup(item)
+            elif isinstance(item, OverBudget):
+                self._say_over_budget(item)
             elif item is not None:
                 await self._one(item)
             elif self._dispatch.exhausted:
@@ -207,13 +236,40 @@ class _Run:
         problem = await self._hooks.set_up(lane)
         if problem is not None:
             self._tally.problem(problem)
-            self._hooks.report(lane, problem, self._dispatch.fail_lane(lane))
+            self._hooks.report(lane, problem, self._dispatch.fail_lane(lane, SETUP_FAILED))
         else:
             lane.state = "ready"
         self._dispatch.wake()
 
+    def _say_over_budget(self, over: OverBudget) -> None:
+        budget = over.budget
+        self._emit(
+            BudgetExceeded(
+                experiment_id=None if over.lane is None else over.lane.experiment.id,
+                budget=float(budget.limit),
+                spent=float(budget.spent),
+                reserved=float(budget.mean or 0),
+                not_started=over.not_started,
+                unenforceable=budget.unenforceable,
+            )
+        )
+
     async def _one(self, attempt: AttemptPlan) -> None:
-        key = AttemptKey(attempt.experiment.id, attempt.eval.id, attempt.attempt)
+        others = self._sharing.take(attempt)
+        if isinstance(others, Held):
+            self._dispatch.put_off(attempt)
+            return
+        if others is not None:
+            stored = self._sharing.read(others)
+            if stored is not None and await self._take_over(attempt, stored):
+                lane = self._dispatch.came_to_nothing(attempt)
+                self._close_others(attempt, stored.outcome)
+                await self._tear_down_if_over(lane)
+                return
+        await self._tear_down_if_over(await self._run_one(attempt))
+
+    async def _run_one(self, attempt: AttemptPlan) -> Lane:
+        key = _key(attempt)
         label = f"{key.experiment_id} {key.eval_id} {key.attempt}"
         self._emit(EvalStart(key=key, started_at=utc_text(), timeout=attempt.timeout))
         work = run_attempt(attempt, self._plan, self._host, label, self._progress(key), self._outside.limits)
@@ -221,13 +277,17 @@ class _Run:
         self._tasks[attempt.index] = task
         try:
             await asyncio.wait({task})
-            if not task.cancelled() and attempt.index not in self._dispatch.cancelled:
-                await self._seal(attempt, key, label, task.result())
-            elif attempt.index not in self._dispatch.cancelled:
-                self._dispatch.cancelled.add(attempt.index)
         finally:
             del self._tasks[attempt.index]
-            lane = self._dispatch.finished(attempt)
+        if task.cancelled() or attempt.index in self._dispatch.cancelled:
+            self._sharing.give_up(attempt)
+            return self._dispatch.was_cancelled(attempt, Decimal(0))
+        finished = task.result()
+        await self._seal(attempt, key, label, finished)
+        cost, sent = known_cost(finished.driver)
+        return self._dispatch.finished(attempt, sent=sent, cost=cost.amount, problem=cost.problem)
+
+    async def _tear_down_if_over(self, lane: Lane) -> None:
         if lane.over and not self._dispatch.stopped:
             await self._hooks.tear_down(lane)
 
@@ -250,32 +310,60 @@ class _Run:
         for block in self._blocks.by_label.pop(label, []):
             finished.driver.log.diagnose(self._block_diagnostic(block))
         verdict = verdict_of(finished, strict=self._plan.strict)
+        others = self._close_others(attempt, verdict)
+        sealed = seal(
+            finished,
+            plan=self._plan,
+            verdict=verdict,
+            artifacts_dir=self._writer.artifacts_dir(_name(attempt)),
+            early_exited=bool(others),
+            sources=self._sources,
+        )
+        stored = await self._store(sealed, label)
+        if stored:
+            self._sharing.stored(attempt, sealed.result.artifacts_dir)
+        else:
+            self._sharing.give_up(attempt)
+        self._tally.add(sealed.result)
+        self._emit(EvalComplete(key=key, result=sealed.result, stored=stored))
+        self._drop_doomed(attempt, finished, sealed.result)
+
+    def _close_others(self, attempt: AttemptPlan, verdict: Verdict) -> list[AttemptPlan]:
+        """Early exit: cancel what this outcome makes unnecessary, and say so."""
         others = self._dispatch.close_eval(attempt, verdict)
         for other in others:
             running = self._tasks.get(other.index)
             if running is not None:
                 running.cancel()
-        lane = self._dispatch.lanes[attempt.experiment.id]
-        sealed = seal(
-            finished,
-            verdict=verdict,
-            artifacts_dir=self._writer.artifacts_dir(_name(attempt)),
-            agent_version=lane.agent_version,
-            strict=self._plan.strict,
-            early_exited=bool(others),
-            sources=self._sources,
-        )
-        stored = await self._store(sealed, label)
-        self._tally.add(sealed.result)
-        self._emit(EvalComplete(key=key, result=sealed.result, stored=stored))
         if others:
             self._emit(
                 EarlyExit(
-                    experiment_id=key.experiment_id,
-                    eval_id=key.eval_id,
+                    experiment_id=attempt.experiment.id,
+                    eval_id=attempt.eval.id,
                     after="passed" if verdict == "passed" else "errored",
                     cancelled=attempt_numbers(others),
                 )
+            )
+        return others
+
+    def _drop_doomed(self, attempt: AttemptPlan, finished: FinishedAttempt, result: AttemptResult) -> None:
+        """A fatal failure: start nothing that would die of the same cause."""
+        fault = finished.driver.fault
+        if fault is None or fault.scope == "attempt":
+            return
+        experiment_id: str | None = attempt.experiment.id
+        eval_id: str | None = None
+        if fault.scope == "experiment":
+            count = self._dispatch.fail_lane(self._dispatch.lanes[attempt.experiment.id], fault.code)
+        else:
+            # What the eval itself raised dooms it everywhere; what its agent raised, under this experiment.
+            experiment_id = None if fault.phase == "eval" else attempt.experiment.id
+            eval_id = attempt.eval.id
+            count = self._dispatch.drop_eval(eval_id, experiment_id, fault.code)
+        if count:
+            message = result.error or fault.message
+            self._emit(
+                NotStarted(experiment_id=experiment_id, eval_id=eval_id, count=count, code=fault.code, message=message)
             )
 
     async def _store(self, sealed: Any, label: str) -> bool:
@@ -330,26 +418,14 @@ class _Run:
 
     def _finish(self, started_at: str, duration_ms: int) -> RunFinished:
         tally = self._tally
-        summary = RunSummary(
-            format=FORMAT,
-            schema_version=SCHEMA_VERSION,
-            producer=Producer(name="niceeval", version=__version__, runtime="python"),
-            name=self._plan.config.name,
-            agent=self._plan.experiments[0].agent.name if self._plan.experiments else "",
-            model=tally.common_model(),
+        summary = run_summary(
+            self._plan,
+            self._writer,
+            tally,
+            self._dispatch,
             started_at=started_at,
-            completed_at=utc_text(),
-            passed=tally.count("passed"),
-            failed=tally.count("failed"),
-            skipped=tally.count("skipped"),
-            errored=tally.count("errored"),
             duration_ms=duration_ms,
-            usage=tally.usage(),
-            estimated_cost_usd=tally.cost(),
-            output_dir=self._writer.output_dir,
             interrupted=self._interrupted,
-            not_started=self._dispatch.not_started,
-            cancelled=len(self._dispatch.cancelled),
         )
         try:
             self._writer.finish(summary)
@@ -381,3 +457,7 @@ def _no_progress(
 def _name(attempt: AttemptPlan) -> tuple[str, str, str, str | None, int]:
     experiment = attempt.experiment
     return (experiment.id, attempt.eval.id, experiment.agent.name, experiment.model, attempt.attempt)
+
+
+def _key(attempt: AttemptPlan) -> AttemptKey:
+    return AttemptKey(attempt.experiment.id, attempt.eval.id, attempt.attempt)

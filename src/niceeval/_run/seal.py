@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import cast
@@ -9,7 +10,6 @@ from typing import cast
 from msgspec.structs import replace
 
 from niceeval._base.ids import locator_of
-from niceeval._discover.specs import ExperimentSpec
 from niceeval._drive.driver import Driver
 from niceeval._drive.faults import Fault
 from niceeval._evidence.coverage import stored as stored_coverage
@@ -26,9 +26,12 @@ from niceeval._model.result import (
     ErrorInfo,
     ExperimentInfo,
     SourceFile,
+    StoredIdentity,
     Verdict,
 )
 from niceeval._model.usage import add_usage
+from niceeval._plan.identity import IDENTITY_VERSION
+from niceeval._plan.plan import AttemptPlan, RunPlan
 from niceeval._record.writer import SealedAttempt
 from niceeval._run.attempt import FinishedAttempt
 
@@ -75,18 +78,18 @@ def verdict_of(finished: FinishedAttempt, *, strict: bool) -> Verdict:
 def seal(
     finished: FinishedAttempt,
     *,
+    plan: RunPlan,
     verdict: Verdict,
     artifacts_dir: str,
-    agent_version: str | None,
-    strict: bool,
     early_exited: bool,
     sources: Sources,
 ) -> SealedAttempt:
     """The attempt as it is stored."""
     driver, attempt = finished.driver, finished.plan
     log = driver.log
+    identity = plan.identities.get((attempt.experiment.id, attempt.eval.id))
     usage = add_usage(turn.usage for session in log.sessions for turn in session if turn.usage is not None)
-    cost = _cost(driver)
+    cost, _ = known_cost(driver)
     assertions = tuple(_with_origin(stored(entry, driver.loc), driver) for entry in driver.collector.entries)
     error = None if driver.fault is None else _error_info(driver.fault, driver)
     files = _sources(attempt.eval.path, assertions_files=[a.loc.file for a in assertions if a.loc], sources=sources)
@@ -96,7 +99,7 @@ def seal(
         description=attempt.eval.description,
         tags=attempt.eval.tags,
         experiment_id=attempt.experiment.id,
-        experiment=_experiment(attempt.experiment, agent_version, attempt.timeout, strict),
+        experiment=_experiment(attempt, plan),
         agent=attempt.experiment.agent.name,
         model=attempt.experiment.model,
         outcome=verdict,
@@ -105,7 +108,7 @@ def seal(
         duration_ms=finished.duration_ms,
         assertions=assertions,
         usage=usage,
-        estimated_cost_usd=cost,
+        estimated_cost_usd=cost.usd,
         error=None if error is None else error.message,
         error_info=error,
         skip_reason=driver.skip_reason if verdict == "skipped" else None,
@@ -120,6 +123,9 @@ def seal(
         has_logs=bool(log.lines),
         early_exited=early_exited,
         phases=finished.phases or None,
+        fingerprint=None if identity is None else identity.fingerprint,
+        identity=None if identity is None else StoredIdentity(version=IDENTITY_VERSION, parts=dict(identity.parts)),
+        retries=tuple(log.retries),
         locator=locator_of(attempt.experiment.id, attempt.eval.id, attempt.attempt, finished.started_at),
     )
     return SealedAttempt(
@@ -127,7 +133,7 @@ def seal(
         result=result,
         events=encode_events(log.events) if log.events else None,
         sources=files,
-        o11y=summarise(log.events, turns, finished.duration_ms, usage, cost) if turns else None,
+        o11y=summarise(log.events, turns, finished.duration_ms, usage, cost.usd) if turns else None,
         logs=tuple(log.lines),
     )
 
@@ -143,16 +149,32 @@ def _with_origin(assertion: AssertionResult, driver: Driver) -> AssertionResult:
     return replace(assertion, reason=replace(reason, declared=True))
 
 
-def _cost(driver: Driver) -> float | None:
-    """The attempt's cost; None unless every turn's is known."""
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an attempt cost in US dollars; None where that is not known, and then why."""
+
+    amount: Decimal | None
+    problem: str | None = None
+
+    @property
+    def usd(self) -> float | None:
+        return None if self.amount is None else float(self.amount)
+
+
+def known_cost(driver: Driver) -> tuple[Cost, bool]:
+    """The attempt's cost, and whether it sent anything at all. It is known only where every turn's is."""
     turns = [turn for session in driver.log.sessions for turn in session]
+    if not turns:
+        return Cost(None), False
     costs = [turn.cost for turn in turns if turn.cost is not None]
-    if not turns or len(costs) < len(turns):
-        return None
-    return float(sum(costs, Decimal(0)))
+    if len(costs) < len(turns):
+        problem = next((turn.cost_problem for turn in turns if turn.cost is None and turn.cost_problem), None)
+        return Cost(None, problem or "a send ended in an error, so its cost is not known"), True
+    return Cost(sum(costs, Decimal(0))), True
 
 
-def _experiment(experiment: ExperimentSpec, version: str | None, timeout: float, strict: bool) -> ExperimentInfo:
+def _experiment(attempt: AttemptPlan, plan: RunPlan) -> ExperimentInfo:
+    experiment = attempt.experiment
     return ExperimentInfo(
         id=experiment.id,
         flags=dict(experiment.flags),
@@ -161,9 +183,10 @@ def _experiment(experiment: ExperimentSpec, version: str | None, timeout: float,
         description=experiment.description,
         reasoning_effort=experiment.reasoning_effort,
         labels=dict(experiment.labels) or None,
-        strict=strict,
-        timeout=timeout,
-        agent_version=version,
+        strict=plan.strict,
+        timeout=attempt.timeout,
+        budget=experiment.budget,
+        agent_version=plan.versions.get(experiment.id),
     )
 
 

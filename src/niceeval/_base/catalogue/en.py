@@ -50,6 +50,10 @@ ERRORS: dict[str, tuple[str, str]] = {
         '{channel}=Coverage.complete, or Coverage.unavailable("why")',
     ),
     "coverage-invalid": ("agent {agent}: {problem}", "{fix}"),
+    "agent-version": (
+        "agent {agent} could not say its version: {problem}",
+        "give text, or a function that needs no running service; its results are not carried",
+    ),
     "agent-invalid": ("{problem}", "{fix}"),
     "sandbox-not-set": (
         "agent {agent} needs a sandbox; this version of niceeval has no sandbox backend",

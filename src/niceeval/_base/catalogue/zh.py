@@ -41,6 +41,10 @@ ERRORS: dict[str, tuple[str, str]] = {
         '{channel}=Coverage.complete，或 Coverage.unavailable("why")',
     ),
     "coverage-invalid": ("agent {agent}：{problem}", "{fix}"),
+    "agent-version": (
+        "agent {agent} 无法给出自己的版本：{problem}",
+        "请给出文本，或一个不依赖已启动服务的函数；它的结果不会被沿用",
+    ),
     "agent-invalid": ("{problem}", "{fix}"),
     "sandbox-not-set": (
         "agent {agent} 需要 sandbox；这个版本的 niceeval 没有 sandbox 后端",

@@ -1,0 +1,86 @@
+"""What a run says of itself at both ends: the first event, and the head of `summary.json`."""
+
+from __future__ import annotations
+
+from niceeval._base.clock import utc_text
+from niceeval._model.result import FORMAT, SCHEMA_VERSION, Producer, RunSummary
+from niceeval._model.run_events import ExperimentOutline, RunStart
+from niceeval._plan.plan import RunPlan
+from niceeval._record.writer import RunWriter
+from niceeval._run.dispatch import Dispatcher
+from niceeval._run.outcome import Tally
+from niceeval._version import __version__
+
+
+def run_start(plan: RunPlan, writer: RunWriter) -> RunStart:
+    """The event that opens a run."""
+    attempts: dict[str, int] = {}
+    evals: dict[str, set[str]] = {}
+    for attempt in plan.attempts:
+        attempts[attempt.experiment.id] = attempts.get(attempt.experiment.id, 0) + 1
+        evals.setdefault(attempt.experiment.id, set()).add(attempt.eval.id)
+    return RunStart(
+        run=writer.name,
+        title=plan.title,
+        planned=len(plan.attempts),
+        concurrency=plan.concurrency,
+        experiments=tuple(
+            ExperimentOutline(
+                id=experiment.id,
+                agent=experiment.agent.name,
+                model=experiment.model,
+                evals=len(evals[experiment.id]),
+                runs=experiment.runs,
+                early_exit=experiment.early_exit,
+                timeout=experiment.timeout or 0.0,
+                attempts=attempts[experiment.id],
+                budget=experiment.budget,
+            )
+            for experiment in plan.experiments
+        ),
+        problems=plan.problems,
+        carried=sum(decision.carried is not None for decision in plan.decisions.values()),
+        budget=plan.budget,
+        root=str(plan.root),
+        folder=str(plan.root / writer.output_dir),
+    )
+
+
+def run_summary(
+    plan: RunPlan,
+    writer: RunWriter,
+    tally: Tally,
+    dispatch: Dispatcher,
+    *,
+    started_at: str,
+    duration_ms: int,
+    interrupted: bool,
+) -> RunSummary:
+    """The head of `summary.json`; counts, usage and cost cover every result in it, carried ones too."""
+    return RunSummary(
+        format=FORMAT,
+        schema_version=SCHEMA_VERSION,
+        producer=Producer(name="niceeval", version=__version__, runtime="python"),
+        name=plan.config.name,
+        agent=plan.experiments[0].agent.name if plan.experiments else "",
+        model=_common_model(plan),
+        started_at=started_at,
+        completed_at=utc_text(),
+        passed=tally.count("passed"),
+        failed=tally.count("failed"),
+        skipped=tally.count("skipped"),
+        errored=tally.count("errored"),
+        duration_ms=duration_ms,
+        usage=tally.all.usage,
+        estimated_cost_usd=tally.all.cost,
+        output_dir=writer.output_dir,
+        interrupted=interrupted,
+        not_started=dispatch.not_started.total(),
+        cancelled=len(dispatch.cancelled),
+        carried=tally.carried,
+    )
+
+
+def _common_model(plan: RunPlan) -> str | None:
+    models = {experiment.model for experiment in plan.experiments}
+    return models.pop() if len(models) == 1 else None

@@ -1,0 +1,88 @@
+"""Sharing a project's work with other invocations that run at the same time: who runs what, and taking results over."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from niceeval._base.errors import ResultsError
+from niceeval._model.result import AttemptResult, CarriedFrom
+from niceeval._plan.plan import AttemptPlan, RunPlan
+from niceeval._record.attempt import Attempt
+from niceeval._record.claims import Claims, Held, Stored
+from niceeval._record.reader import stored_attempt
+
+
+class Sharing:
+    """This run's claims on attempts. Where they cannot be kept, the run goes on alone and `on_problem` is told once."""
+
+    def __init__(self, plan: RunPlan, results_dir: Path, run: str, on_problem: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._results_dir = results_dir
+        self._claims: Claims | None = Claims(results_dir, run)
+        self._on_problem = on_problem
+
+    def open(self) -> None:
+        """Say that this run is alive."""
+        self._guarded(lambda claims: claims.open())
+
+    def close(self) -> None:
+        """Say that it is over."""
+        self._guarded(lambda claims: claims.close())
+
+    def take(self, attempt: AttemptPlan) -> Held | Stored | None:
+        """Take an attempt; else who runs it, or where it is stored. With `--force` nothing of others is taken over."""
+        decision = self._plan.decision(attempt)
+        forced = decision is not None and decision.forced
+        found: Held | Stored | None = None
+
+        def take(claims: Claims) -> None:
+            nonlocal found
+            found = claims.take(self._key(attempt), forced=forced)
+
+        self._guarded(take)
+        return found
+
+    def stored(self, attempt: AttemptPlan, folder: str) -> None:
+        """The attempt is on disk, in that folder of this run."""
+        self._guarded(lambda claims: claims.stored(self._key(attempt), folder))
+
+    def give_up(self, attempt: AttemptPlan) -> None:
+        """The attempt was not finished."""
+        self._guarded(lambda claims: claims.give_up(self._key(attempt)))
+
+    def read(self, stored: Stored) -> Attempt | None:
+        """What another invocation has stored; None where it cannot be read after all."""
+        try:
+            return stored_attempt(self._results_dir / stored.run, stored.folder)
+        except ResultsError as error:
+            self._on_problem(error.message())
+            return None
+
+    def _key(self, attempt: AttemptPlan) -> str:
+        identity = self._plan.identities.get((attempt.experiment.id, attempt.eval.id))
+        fingerprint = "" if identity is None else identity.fingerprint
+        said = "\0".join((attempt.experiment.id, attempt.eval.id, str(attempt.attempt), fingerprint))
+        return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    def _guarded(self, act: Callable[[Claims], None]) -> None:
+        if self._claims is None:
+            return
+        try:
+            act(self._claims)
+        except OSError as error:
+            self._claims = None
+            self._on_problem(f"claims cannot be kept ({error.strerror or error}); other invocations are not seen")
+
+
+def taken_over(attempt: Attempt, artifacts_dir: str) -> AttemptResult:
+    """A stored attempt as it is stored again in this run: it says where it was run first.
+
+    Raises ResultsError (`unreadable`).
+    """
+    result = attempt.result()
+    origin = result.carried_from or CarriedFrom(run=attempt.run, locator=result.locator)
+    return replace(result, artifacts_dir=artifacts_dir, carried_from=origin)

@@ -63,6 +63,7 @@ class _Loading:
         evals = self._evals()
         experiments = self._experiments()
         problems = self._all_problems()
+        problem_files = tuple(self._relative(file) for file, _ in problems)
         config_file = self._root / CONFIG_FILE
         return Project(
             root=self._root,
@@ -70,7 +71,8 @@ class _Loading:
             evals=tuple(evals),
             experiments=tuple(experiments),
             problems=tuple(problem for _, problem in problems),
-            broken=tuple(dict.fromkeys(self._relative(file) for file, _ in problems)),
+            problem_files=problem_files,
+            broken=tuple(dict.fromkeys(problem_files)),
             config_problem=next((problem for file, problem in problems if file == config_file), None),
             warnings=tuple(warnings),
             secrets=secrets,

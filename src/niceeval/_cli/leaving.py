@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -29,6 +30,9 @@ def release() -> None:
 
 def leave(code: int) -> NoReturn:
     """End the process with this code, also where a guest's thread would hold it for ever."""
+    # The code is decided, and what is left takes moments: an impatient Ctrl-C must not turn it into another one.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     if _LEFT:
         leave_at_once(code, wait=LAST_WAIT)
     _leave_in(LAST_WAIT, code)

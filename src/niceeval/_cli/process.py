@@ -6,7 +6,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
@@ -44,23 +44,24 @@ def run_to_end(
         limits=LIMITS,
         room=bus.room,
     )
-    try:
-        with _signals(handle, console, output):
-            try:
-                finished = _complete(loop, loop.create_task(run_plan(plan, writer, outside, handle)), bus.emit)
-            finally:
-                bus.close()
-    finally:
-        # Where the run itself broke, guests may still be under way.
-        hold(asyncio.all_tasks(loop))
+    with _signals(handle, console, output):
         try:
-            writer.close()
+            finished = _complete(loop, loop.create_task(run_plan(plan, writer, outside, handle)), bus.emit)
         finally:
-            console.close()
-    release()
-    with no_longer_than(LAST_WAIT, finished.exit_code):
-        _end_loop(loop, bus.emit)
+            # Where the run itself broke, guests may still be under way.
+            hold(asyncio.all_tasks(loop))
+            _close(bus, writer, console)
+        release()
+        with no_longer_than(LAST_WAIT, finished.exit_code):
+            _end_loop(loop, bus.emit)
     return finished.exit_code
+
+
+def _close(*parts: ReporterBus | RunWriter | Console) -> None:
+    """Close all of them, in order, whatever one of them raises."""
+    with ExitStack() as stack:
+        for part in reversed(parts):
+            stack.callback(part.close)
 
 
 def _complete(loop: asyncio.AbstractEventLoop, run: asyncio.Task[T], emit: Emit) -> T:

@@ -25,7 +25,7 @@ from niceeval._drive.log import AttemptLog
 from niceeval._drive.retrying import DEFAULT_BACKOFF, Backoff, Classifier, failure_class
 from niceeval._drive.sending import Sending
 from niceeval._drive.structured import OutputForm
-from niceeval._evidence.coverage import declared
+from niceeval._evidence.coverage import declared, downgrade
 from niceeval._evidence.normalise import NormalTurn, normalise_turn
 from niceeval._evidence.prices import Price, turn_cost
 from niceeval._evidence.scope import Scope, TurnRecord
@@ -34,6 +34,7 @@ from niceeval._judge.collector import AssertionHandle, Collector, Entry
 from niceeval._judge.evaluation import Evaluation
 from niceeval._model.agent import Agent, AgentContext, AgentSession
 from niceeval._model.assertion import UnavailableReason
+from niceeval._model.coverage import Coverage
 from niceeval._model.events import Loc
 from niceeval._model.failure import FailureClass
 from niceeval._model.json_types import JsonValue
@@ -325,6 +326,10 @@ class Driver:
         self.record("output schema", site, evaluation=evaluation)
         if evaluation.reason is None:
             record.status = "failed"
+        else:
+            # An answer that does not fit makes a turn failed, and this one's was not seen.
+            unseen = Coverage.partial("whether the structured answer fits is not known")
+            record.coverage = downgrade(record.coverage, [("status", unseen)])
         return None, missing
 
     def seal(self) -> None:

@@ -169,6 +169,8 @@ def test_other_channels_do_not_matter(rule: Rule) -> None:
     """An assertion asks its own channels only."""
     asked = {rule.channel, "events"} if rule.turn is ASKS or "parked" in rule.say.__code__.co_names else {rule.channel}
     asked |= {"status"} if "parked" in rule.say.__code__.co_names else set()
+    # Calls and messages are events too: see the test below.
+    asked |= {"actions", "messages"} if rule.channel == "events" else set()
     others = {
         channel: Coverage.unavailable("the API hides it")
         for channel in ("events", "actions", "messages", "usage", "status", "data")
@@ -176,6 +178,28 @@ def test_other_channels_do_not_matter(rule: Rule) -> None:
     }
     ran = assess("turn", rule.say, rule.turn, coverage=EvidenceCoverage.complete_except(**others))
     assert ran.only.outcome == rule.complete
+
+
+FED = [
+    ("actions", lambda on: on.not_event("action.called")),
+    ("actions", lambda on: on.event("action.result")),
+    ("actions", lambda on: on.not_event("subagent.called")),
+    ("actions", lambda on: on.event_order(["thinking", "action.called"])),
+    ("messages", lambda on: on.event("message", count=7)),
+    ("messages", lambda on: on.events_satisfy("few", lambda events: len(events) < 2)),
+]
+
+
+@pytest.mark.parametrize(("channel", "say"), FED)
+def test_an_event_that_another_channel_hides_proves_nothing_by_its_absence(
+    channel: str, say: Callable[[Any], object]
+) -> None:
+    """An agent that declares `events` complete and `actions` not cannot have shown every `action.called`."""
+    coverage = EvidenceCoverage.complete_except(**{channel: Coverage.partial("the API hides some")})
+    ran = assess("turn", say, turn(), coverage=coverage)
+    assert ran.only.outcome == "unavailable"
+    assert ran.only.reason is not None
+    assert ran.only.reason.channel == channel
 
 
 OUTPUT_RULES = [

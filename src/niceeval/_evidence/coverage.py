@@ -9,6 +9,23 @@ from niceeval._model.result import ChannelCoverage
 
 _RANK: Mapping[Level, int] = {"complete": 0, "partial": 1, "unavailable": 2}
 
+EVENT_CHANNELS: Mapping[str, tuple[Channel, ...]] = {
+    "message": ("events", "messages"),
+    "action.called": ("events", "actions"),
+    "action.result": ("events", "actions"),
+    "subagent.called": ("events", "actions"),
+    "subagent.completed": ("events", "actions"),
+}
+"""Which channels an event of a type is evidence for; of every other type it is `events` alone."""
+FROM_EVENTS: tuple[Channel, ...] = ("events", "actions", "messages")
+"""The channels that the event stream feeds."""
+
+
+def channels_of_type(kind: str) -> tuple[Channel, ...]:
+    """The channels that have to be complete before the absence of such an event means anything."""
+    return EVENT_CHANNELS.get(kind, ("events",))
+
+
 COMPLETE: MergedCoverage = dict.fromkeys(CHANNELS, ("complete", ()))
 
 

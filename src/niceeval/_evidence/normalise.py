@@ -17,6 +17,7 @@ import msgspec
 from niceeval._base.errors import AdapterError
 from niceeval._base.json_values import JsonLimits, normalise_json
 from niceeval._base.plain_text import clean_text, shorten
+from niceeval._evidence.coverage import FROM_EVENTS, channels_of_type
 from niceeval._model.coverage import CHANNELS, Channel, Coverage, EvidenceCoverage
 from niceeval._model.events import (
     EVENT_CLASSES,
@@ -52,22 +53,10 @@ class TurnLimits:
 
 DEFAULT_LIMITS = TurnLimits()
 
-_FEEDS: Mapping[str, tuple[Channel, ...]] = {
-    "message": ("events", "messages"),
-    "action.called": ("events", "actions"),
-    "action.result": ("events", "actions"),
-    "subagent.called": ("events", "actions"),
-    "subagent.completed": ("events", "actions"),
-}
-"""Which channels an event of a type is evidence for; of every other type it is `events` alone."""
-
-
-_FROM_EVENTS: tuple[Channel, ...] = ("events", "actions", "messages")
-
 
 def channels_of(event: StreamEvent) -> tuple[Channel, ...]:
     """The channels that become partial when this event is lost."""
-    return _FEEDS.get(event_type(event), ("events",))
+    return channels_of_type(event_type(event))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -143,12 +132,12 @@ class _Boundary:
             raise self._refuse(f"events is {_kind(events)}", "events is a list of events")
         for number, raw in enumerate(itertools.islice(events, self._limits.events + 1)):
             if number == self._limits.events:
-                self._cut(f"more than {self._limits.events:,} events in one turn", _FROM_EVENTS)
+                self._cut(f"more than {self._limits.events:,} events in one turn", FROM_EVENTS)
                 return
             event = self._event(raw, number)
             self._left -= _cost(event)
             if self._left < 0:
-                self._cut(f"more than {self._limits.turn_bytes:,} bytes of events in one turn", _FROM_EVENTS)
+                self._cut(f"more than {self._limits.turn_bytes:,} bytes of events in one turn", FROM_EVENTS)
                 return
             self._out.events.append(event)
 
@@ -190,8 +179,8 @@ class _Boundary:
     def _fields(self, raw: Mapping[Any, Any], where: str) -> Any:
         # Each field has the size limit of a value to itself, as in an event that is no mapping.
         if type(raw) is dict and all(type(key) is str and key.isascii() for key in raw):
-            return {key: self.value(item, f"{where}.{key}", _FROM_EVENTS) for key, item in raw.items()}
-        return self.value(raw, where, _FROM_EVENTS)
+            return {key: self.value(item, f"{where}.{key}", FROM_EVENTS) for key, item in raw.items()}
+        return self.value(raw, where, FROM_EVENTS)
 
     def _unknown(self, kind: str, data: Mapping[str, Any], where: str) -> UnknownEvent:
         shown = shorten(kind, 100)
@@ -209,7 +198,7 @@ class _Boundary:
         if problem is not None:
             self._problems.append(f"{where}: {problem}")
             if len(cleaned) < len(value):
-                self._lossy(where, _FROM_EVENTS)
+                self._lossy(where, FROM_EVENTS)
         return cleaned
 
     def optional_text(self, value: object, where: str) -> str | None:

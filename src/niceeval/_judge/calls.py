@@ -74,7 +74,7 @@ def called(scope: Scope, query: CallQuery, count: Count, *, kind: Literal["tool"
     calls: Sequence[Call] = scope.tool_calls if kind == "tool" else scope.subagent_calls
     complete = is_complete(scope, "actions")
     found = [call for call in calls if query.holds(call, pending_counts=complete)]
-    passed, reason = count_score(scope, "actions", len(found), count)
+    passed, reason = count_score(scope, ["actions"], len(found), count)
     shown = found or [call for call in calls if query.names(call)]
     return Evaluation(
         score=1.0 if passed and reason is None else 0.0,

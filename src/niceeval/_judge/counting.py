@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from niceeval._base.errors import AuthorError
@@ -24,12 +24,14 @@ def validate_count(count: object, call: str) -> None:
     )
 
 
-def count_score(scope: Scope, channel: Channel, found: int, count: Count) -> tuple[bool, UnavailableReason | None]:
+def count_score(
+    scope: Scope, channels: Sequence[Channel], found: int, count: Count
+) -> tuple[bool, UnavailableReason | None]:
     """Whether `found` matches satisfy `count`, or why that cannot be said.
 
     Raises AuthorError (`bad-matcher`) for a callable count that raises or gives no truth.
     """
-    gap = incomplete(scope, channel)
+    gap = incomplete(scope, *channels)
     if count is None:
         return found > 0, None if found else gap
     if callable(count):

@@ -1,4 +1,8 @@
-"""Assertions on messages and on the event stream itself (channels `messages` and `events`)."""
+"""Assertions on messages and on the event stream itself (channels `messages` and `events`).
+
+An event is evidence for more than one channel: that no `action.called` was seen means nothing where `actions` is not
+complete, whatever an agent says of `events`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from niceeval._base.errors import AuthorError
+from niceeval._evidence.coverage import FROM_EVENTS, channels_of_type
 from niceeval._evidence.facts import IndexedEvent
 from niceeval._evidence.scope import Scope
 from niceeval._judge.availability import incomplete
@@ -37,7 +42,7 @@ def message_includes(scope: Scope, pattern: str | re.Pattern[str]) -> Evaluation
 def event(scope: Scope, kind: str, count: Count) -> Evaluation:
     """Events of a type occur; `message` counts assistant messages only."""
     found = _of_type(scope, kind)
-    passed, reason = count_score(scope, "events", len(found), count)
+    passed, reason = count_score(scope, channels_of_type(kind), len(found), count)
     return Evaluation(
         score=1.0 if passed and reason is None else 0.0,
         expected=f"{count_text(count, 'event')} of type {kind}",
@@ -50,7 +55,7 @@ def event(scope: Scope, kind: str, count: Count) -> Evaluation:
 
 def not_event(scope: Scope, kind: str) -> Evaluation:
     """No event of a type occurs."""
-    reason = incomplete(scope, "events")
+    reason = incomplete(scope, *channels_of_type(kind))
     found = _of_type(scope, kind)
     return Evaluation(
         score=0.0 if found or reason else 1.0,
@@ -69,6 +74,7 @@ def event_order(scope: Scope, kinds: Sequence[str]) -> Evaluation:
         if len(used) < len(kinds) and _counts_as(item, kinds[len(used)]):
             used.append((index, item))
     found = len(used) == len(kinds)
+    channels = dict.fromkeys(channel for kind in kinds for channel in channels_of_type(kind))
     return Evaluation(
         score=1.0 if found and scope.turns else 0.0,
         expected=" -> ".join(kinds),
@@ -76,7 +82,7 @@ def event_order(scope: Scope, kinds: Sequence[str]) -> Evaluation:
         detail=None if found else f"no {kinds[len(used)]} after {kinds[len(used) - 1] if used else 'the start'}",
         evidence=_lines(used),
         refs=refs_of((index, None) for index, _ in used),
-        reason=incomplete(scope, "events") if not found or not scope.turns else None,
+        reason=incomplete(scope, *channels) if not found or not scope.turns else None,
     )
 
 
@@ -85,7 +91,7 @@ def events_satisfy(scope: Scope, label: str, predicate: Callable[[Sequence[Strea
 
     Raises AuthorError (`bad-matcher`) where the predicate raises or gives no truth.
     """
-    reason = incomplete(scope, "events")
+    reason = incomplete(scope, *FROM_EVENTS)
     passed = reason is None and truth(ask(predicate, [item for _, item in scope.events]), predicate_name(predicate))
     return Evaluation(
         score=1.0 if passed else 0.0,

@@ -16,6 +16,13 @@ LAST_WAIT = 2.0
 
 
 _LEFT: list[object] = []
+_process_is_ours = False
+
+
+def own_the_process() -> None:
+    """This process exists for one command: it may be ended. Without it, nothing here ends a program that embeds us."""
+    global _process_is_ours
+    _process_is_ours = True
 
 
 def hold(tasks: Iterable[object]) -> None:
@@ -48,8 +55,8 @@ def leave_at_once(code: int, *, wait: float = 0.2) -> NoReturn:
 
 @contextmanager
 def no_longer_than(seconds: float, code: int) -> Iterator[None]:
-    """The process leaves with this code where the body takes longer."""
-    done = _leave_in(seconds, code)
+    """The process leaves with this code where the body takes longer; a process that is not ours waits."""
+    done = _leave_in(seconds, code) if _process_is_ours else threading.Event()
     try:
         yield
     finally:

@@ -17,7 +17,7 @@ from niceeval._base.redaction import Redactor, secret_values
 from niceeval._cli.errors import print_broke, print_errors, safe_standard_streams
 from niceeval._cli.exit_codes import INTERRUPTED, PASSED, code_for
 from niceeval._cli.help import help_lines
-from niceeval._cli.leaving import leave
+from niceeval._cli.leaving import leave, own_the_process
 from niceeval._cli.streams import Streams
 from niceeval._cli.usage import close_to, usage_error
 from niceeval._version import __version__
@@ -182,4 +182,5 @@ def _streams() -> Streams:
 
 def script() -> NoReturn:
     """The console script: `entry`, and a way out that no thread of an agent or an eval can hold up."""
+    own_the_process()
     leave(entry())

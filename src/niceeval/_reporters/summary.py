@@ -226,8 +226,10 @@ def _problem(problem: NiceevalError, style: Style, language: str) -> str:
 
 def next_commands(state: RunState, finished: RunFinished, rerun: str) -> list[tuple[str, str]]:
     """What to type now, each with a word why, or an empty one; `rerun` runs the same selection again."""
-    first = next((entry.locator for _, pair in state.pairs() if (entry := pair.entry) and entry.locator), None)
-    commands = [(f"niceeval show {first}", "")] if first else []
+    entries = [entry for _, pair in state.pairs() if (entry := pair.entry) and entry.locator]
+    # The first of the index above: failed ones stand before errored ones there.
+    entries.sort(key=lambda entry: entry.outcome == "errored")
+    commands = [(f"niceeval show {entries[0].locator}", "")] if entries else []
     stored = state.counts.finished
     if finished.status == "interrupted":
         commands.append((rerun, f"{stored} of {finished.planned} attempts are stored"))

@@ -234,7 +234,7 @@ import asyncio
 from niceeval import define_eval
 from niceeval.expect import equals
 
-@define_eval(timeout=1.2, cases={str(number): number for number in range(6)})
+@define_eval(timeout=2.0, cases={str(number): number for number in range(6)})
 async def innocent(t, number):
     for _ in range(4):
         turn = await t.send("good")

@@ -153,6 +153,8 @@ def test_only_those_who_block_are_told(any_run: Done) -> None:
         *("hooks/setup-blocks", "hooks/teardown-blocks"),
         *("authors/spins", "authors/spins_at_the_end"),
     }
+    # Ten thousand checks without an await may take a busy machine more than a second.
+    told -= {"authors/checks_for_ever", "authors/catches_and_checks_for_ever"}
     assert told == blocking & {eval_id for _, eval_id, _ in any_run.results}
 
 

@@ -92,15 +92,14 @@ def run(root: Path, *arguments: str, short: bool = True) -> Done:
 
 def run_folder(root: Path) -> Path:
     """The folder of the project's latest run."""
-    return max((root / ".niceeval").iterdir())
+    return max((root / ".niceeval").glob("2*"))
 
 
 def summary(root: Path) -> dict[str, Any]:
     """The latest run's `summary.json`; empty where there is none."""
-    if not (root / ".niceeval").is_dir():
-        return {}
-    path = run_folder(root) / "summary.json"
-    found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    found: dict[str, Any] = {}
+    for path in sorted((root / ".niceeval").glob("2*")):
+        found = json.loads((path / "summary.json").read_text("utf-8")) if (path / "summary.json").exists() else {}
     return found
 
 

@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from niceeval._cli.main import entry
+from niceeval._record.writer import SealedAttempt
+from niceeval._run.attempt import FinishedAttempt
+from niceeval._run.seal import seal
 from tests.journey.whole_runs import summary
 from tests.unit.project_files import forget_adapters, write_files
 
@@ -117,6 +120,7 @@ class Ran:
     code: int
     summary: dict[str, Any]
     agent: Any
+    said: str
 
     @property
     def results(self) -> list[tuple[str, str, int, str]]:
@@ -149,7 +153,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         code = entry(["exp", *arguments])
         captured = capsys.readouterr()
         assert "Traceback" not in captured.out + captured.err
-        return Ran(code, summary(tmp_path), sys.modules["adapters.counting"])
+        return Ran(code, summary(tmp_path), sys.modules["adapters.counting"], captured.out + captured.err)
 
     return command
 
@@ -326,3 +330,19 @@ def test_nothing_grows_with_the_number_of_attempts(run: Run, send: str) -> None:
     early, late = ran.agent.SEEN[200], ran.agent.SEEN[1900]
     # A few come and go with the moment at which it is measured.
     assert all(after <= before + 16 for before, after in zip(early, late, strict=True)), (early, late)
+
+
+def test_a_fault_of_our_own_is_one_attempts_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever keeps niceeval from sealing one attempt, the others are stored, and the run says that it broke."""
+
+    def sometimes(finished: FinishedAttempt, **how: Any) -> SealedAttempt:
+        if finished.plan.eval.id == "e/0002":
+            raise TypeError("not our day")
+        return seal(finished, **how)
+
+    monkeypatch.setattr("niceeval._run.run.seal", sometimes)
+    ran = run({"evals/e_eval.py": _evals([0.01] * 6), "experiments/x.py": _experiment()})
+    assert ran.code == 1
+    assert [eval_id for _, eval_id, *_ in ran.results] == [f"e/{case:04}" for case in (0, 1, 3, 4, 5)]
+    assert ran.accounted == 6
+    assert "niceeval broke: x e/0002 0: TypeError: not our day" in ran.said

@@ -24,6 +24,7 @@ EvalKey: TypeAlias = tuple[str, str]
 
 BUDGET = "budget"
 INTERRUPTED = "interrupted"
+BROKE = "niceeval broke"
 SETUP_FAILED = "experiment setup failed"
 
 
@@ -143,6 +144,11 @@ class Dispatcher:
         """An attempt was cut off while it ran; what it cost is known in part at most."""
         self.cancelled.add(attempt.index)
         return self._left(attempt, lambda budget: budget.cancel(attempt.index, known_cost))
+
+    def broke(self, attempt: AttemptPlan) -> Lane:
+        """An attempt was taken, and niceeval itself could not bring it to a result."""
+        self.not_started[BROKE] += 1
+        return self.came_to_nothing(attempt)
 
     def came_to_nothing(self, attempt: AttemptPlan) -> Lane:
         """An attempt was taken and not run: another invocation has it, or has stored it."""

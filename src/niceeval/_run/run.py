@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+import traceback
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -15,8 +16,8 @@ from niceeval._base.guest import GuestHost
 from niceeval._base.threads import DaemonThreads
 from niceeval._base.watchdog import Block, LoopWatch
 from niceeval._drive.driver import OnProgress
-from niceeval._drive.faults import shown_file
-from niceeval._model.result import AttemptResult, Diagnostic, Phase, Verdict
+from niceeval._drive.faults import error_text, shown_file
+from niceeval._model.result import AttemptResult, Phase, Verdict
 from niceeval._model.run_events import (
     AttemptKey,
     BudgetExceeded,
@@ -37,6 +38,7 @@ from niceeval._record.claims import Held
 from niceeval._record.writer import RunWriter
 from niceeval._run.accounts import run_start, run_summary
 from niceeval._run.attempt import FinishedAttempt, run_attempt
+from niceeval._run.blocks import Blocks
 from niceeval._run.dispatch import SETUP_FAILED, Dispatcher, Lane, OverBudget, attempt_numbers
 from niceeval._run.hooks import Hooks
 from niceeval._run.limits import DEFAULT_LIMITS, Limits
@@ -103,20 +105,6 @@ async def run_plan(plan: RunPlan, writer: RunWriter, outside: Outside, handle: R
     return await _Run(plan, writer, outside, handle).run()
 
 
-@dataclass(slots=True)
-class _Blocks:
-    """What the watchdog saw, per attempt label, until the attempt is sealed."""
-
-    by_label: dict[str, list[Block]] = field(default_factory=dict)
-
-    def add(self, block: Block) -> bool:
-        """Keep it for its attempt; False where no attempt is known."""
-        if block.label is None:
-            return False
-        self.by_label.setdefault(block.label, []).append(block)
-        return True
-
-
 class _Run:
     def __init__(self, plan: RunPlan, writer: RunWriter, outside: Outside, handle: RunHandle) -> None:
         self._plan = plan
@@ -128,8 +116,8 @@ class _Run:
         self._tasks: dict[int, asyncio.Task[FinishedAttempt]] = {}
         self._tally = Tally(plan)
         self._sources = Sources(plan.root)
-        self._blocks = _Blocks()
-        self._watch = LoopWatch(self._on_block, self._on_stuck)
+        self._blocks = Blocks(plan.root, outside.emit, self._is_running)
+        self._watch = LoopWatch(self._blocks.add, self._on_stuck)
         self._threads = DaemonThreads(max(32, THREADS_PER_ATTEMPT * plan.concurrency))
         self._host = GuestHost(self._threads, self._watch, outside.limits.grace)
         self._hooks = Hooks(self._host, plan.root, outside.emit, outside.limits)
@@ -220,7 +208,7 @@ class _Run:
             elif isinstance(item, OverBudget):
                 self._say_over_budget(item)
             elif item is not None:
-                await self._one(item)
+                await self._guarded(item)
             elif self._dispatch.exhausted:
                 self._dispatch.wake()
                 return
@@ -254,6 +242,23 @@ class _Run:
             )
         )
 
+    async def _guarded(self, attempt: AttemptPlan) -> None:
+        try:
+            await self._one(attempt)
+        except Exception as error:  # noqa: BLE001 - a fault of ours in one attempt must not take the others with it
+            self._broke(attempt, error)
+
+    def _broke(self, attempt: AttemptPlan, error: Exception) -> None:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{_label(attempt)}: {error_text(error)}"
+        report = f"report it: {shown_file(frame.filename, self._plan.root)}:{frame.lineno} in {frame.name}"
+        problem = NiceevalError("broke", error=text, report=report)
+        self._tally.problem(problem)
+        self._emit(RunNotice(code=problem.code, level="error", message=f"{problem.message()}; {report}"))
+        if attempt.index in self._dispatch.running:
+            self._sharing.give_up(attempt)
+            self._dispatch.broke(attempt)
+
     async def _one(self, attempt: AttemptPlan) -> None:
         others = self._sharing.take(attempt)
         if isinstance(others, Held):
@@ -270,7 +275,7 @@ class _Run:
 
     async def _run_one(self, attempt: AttemptPlan) -> Lane:
         key = _key(attempt)
-        label = f"{key.experiment_id} {key.eval_id} {key.attempt}"
+        label = _label(attempt)
         self._emit(EvalStart(key=key, started_at=utc_text(), timeout=attempt.timeout))
         work = run_attempt(attempt, self._plan, self._host, label, self._progress(key), self._outside.limits)
         task = asyncio.create_task(work, name=label)
@@ -280,6 +285,7 @@ class _Run:
         finally:
             del self._tasks[attempt.index]
         if task.cancelled() or attempt.index in self._dispatch.cancelled:
+            self._blocks.taken(label)
             self._sharing.give_up(attempt)
             return self._dispatch.was_cancelled(attempt, Decimal(0))
         finished = task.result()
@@ -307,8 +313,8 @@ class _Run:
         return on_progress
 
     async def _seal(self, attempt: AttemptPlan, key: AttemptKey, label: str, finished: FinishedAttempt) -> None:
-        for block in self._blocks.by_label.pop(label, []):
-            finished.driver.log.diagnose(self._block_diagnostic(block))
+        for diagnostic in self._blocks.taken(label):
+            finished.driver.log.diagnose(diagnostic)
         verdict = verdict_of(finished, strict=self._plan.strict)
         others = self._close_others(attempt, verdict)
         sealed = seal(
@@ -377,26 +383,12 @@ class _Run:
 
     # Blocks and interrupts --------------------------------------------------------------------------------------
 
-    def _block_diagnostic(self, block: Block) -> Diagnostic:
-        return Diagnostic(
-            code="loop-blocked",
-            level="warning",
-            message=f"blocked the event loop for {block.seconds:.1f}s at {self._shown(block.where)};"
-            " other attempts had to wait",
-        )
-
-    def _shown(self, where: str) -> str:
-        file, _, rest = where.partition(":")
-        return f"{shown_file(file, self._plan.root)}:{rest}" if rest else where
-
-    def _on_block(self, block: Block) -> None:
-        if not self._blocks.add(block):
-            message = f"the event loop was blocked for {block.seconds:.1f}s at {self._shown(block.where)}"
-            self._emit(RunNotice(code="loop-blocked", level="warning", message=message))
+    def _is_running(self, label: str) -> bool:
+        return any(task.get_name() == label for task in self._tasks.values())
 
     def _on_stuck(self, block: Block) -> None:
         # On the watchdog's thread, with a loop that will never run again: what is sealed is on disk already.
-        self._outside.leave(f"{block.label or 'somebody'} holds the event loop at {self._shown(block.where)} for good")
+        self._outside.leave(f"{block.label or 'somebody'} holds the event loop at {self._blocks.place(block)} for good")
 
     def _interrupt(self) -> None:
         # May run in a signal handler, on top of anything: said at once, also where a guest holds the loop.
@@ -452,6 +444,10 @@ def _no_progress(
     total: float | None = None,
 ) -> None:
     return None
+
+
+def _label(attempt: AttemptPlan) -> str:
+    return f"{attempt.experiment.id} {attempt.eval.id} {attempt.attempt}"
 
 
 def _name(attempt: AttemptPlan) -> tuple[str, str, str, str | None, int]:

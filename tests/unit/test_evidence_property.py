@@ -52,8 +52,8 @@ class Played:
 
 # Streams ------------------------------------------------------------------------------------------------------------
 
-ids = st.sampled_from(["c0", "c1", "c2", "c3", "c4"])
-names = st.sampled_from(["a", "b", "load_skill"])
+ids = st.sampled_from([f"c{number}" for number in range(8)])
+names = st.sampled_from(["a", "a", "b", "load_skill"])
 values: st.SearchStrategy[Any] = st.sampled_from([None, 1, "x", {"k": 1}, {"k": "x", "skill": "pdf"}])
 texts = st.sampled_from(["go", "yes", "no x"])
 events: st.SearchStrategy[StreamEvent] = st.one_of(
@@ -103,7 +103,9 @@ pairs: st.SearchStrategy[list[StreamEvent]] = st.builds(
     names,
     st.sampled_from(["completed", "failed"]),
 )
-chunks = st.lists(pairs | events.map(lambda event: [event]), max_size=5).map(lambda found: [*itertools.chain(*found)])
+chunks = st.lists(pairs | pairs | events.map(lambda event: [event]), min_size=1, max_size=6).map(
+    lambda found: [*itertools.chain(*found)]
+)
 
 
 @st.composite
@@ -114,7 +116,7 @@ def played_turns(draw: st.DrawFn) -> Played:
         events=found,
         status=status,  # type: ignore[arg-type]
         usage=draw(st.none() | usages),
-        data=draw(st.sampled_from([None, 1, {"k": 1}])),
+        data=draw(st.sampled_from([1, 1, {"k": 1}, None])),
     )
     return Played(draw(st.sampled_from([0, 0, 1])), turn, draw(st.just({}) | worse_channels))
 
@@ -153,7 +155,7 @@ def _degrade(draw: st.DrawFn, played: Played) -> Played:
     kept: list[Any] = []
     lost: set[Channel] = set()
     for event in turn.events:
-        if draw(st.booleans()) or (turn.status == "waiting" and event is needed):
+        if draw(st.integers(0, 2)) or (turn.status == "waiting" and event is needed):
             kept.append(event)
         else:
             lost.update(channels_of(event))  # type: ignore[arg-type]

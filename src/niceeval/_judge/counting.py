@@ -42,9 +42,9 @@ def count_score(
 
 
 def count_text(count: Count, noun: str) -> str:
-    """`at least 1 call`, `2 calls`, `a number of calls that is_even accepts`."""
+    """`at least 1 call`, `2 calls`, `as many calls as is_even accepts`."""
     if count is None:
         return f"at least 1 {noun}"
     if callable(count):
-        return f"a number of {noun}s that {predicate_name(count)} accepts"
+        return f"as many {noun}s as {predicate_name(count)} accepts"
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -7,6 +7,7 @@ counted.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -36,7 +37,6 @@ from niceeval._model.agent import Agent, AgentContext, AgentSession
 from niceeval._model.assertion import UnavailableReason
 from niceeval._model.coverage import Coverage
 from niceeval._model.events import Loc
-from niceeval._model.failure import FailureClass
 from niceeval._model.json_types import JsonValue
 from niceeval._model.result import Diagnostic, Phase, Retry
 from niceeval._model.turn_input import TurnInput
@@ -203,8 +203,8 @@ class Driver:
             if not self._busy:
                 self.phase = "eval"
         self._require_unsealed()
-        cost, problem = turn_cost(normal.usage, self.setting.model, self.setting.pricing)
-        self.log.end_turn(record, normal, cost, problem)
+        cost, gap = turn_cost(normal.usage, self.setting.model, self.setting.pricing)
+        self.log.end_turn(record, normal, cost, gap)
         data, missing = self._judge_output(record, form, site) if form is not None else (None, None)
         return record, data, missing
 
@@ -225,7 +225,7 @@ class Driver:
     ) -> NormalTurn:
         agent = self.setting.agent
         try:
-            value = await self._accepted(session, record, input)
+            value = await self._accepted(session, record, input, site)
             return normalise_turn(value, agent=agent.name, declared=agent.evidence_coverage, wants_data=wants_data)
         except asyncio.CancelledError:
             self._lose(record, "was cancelled")
@@ -233,39 +233,50 @@ class Driver:
         except NiceevalError as error:
             self._lose(record, "ended in an error")
             raise self.fail(fault_of_error(error, "send", site)) from None
-        except BaseException as error:  # noqa: BLE001 - a guest: whatever it raises is this attempt's error
+        except StopEval:
+            raise
+        except BaseException as error:  # noqa: BLE001 - what was returned may be anything, and raise when it is read
             self._lose(record, "ended in an error")
-            scope = self._class_of(error).scope
-            raise self.fail(fault_of_guest(error, "send", site, self.setting.root, scope)) from None
+            raise self.fail(fault_of_guest(error, "send", site, self.setting.root)) from None
 
-    async def _accepted(self, session: AgentSession, record: TurnRecord, input: TurnInput) -> object:
-        """What `send` returns, made again where the input was certainly not accepted. Raises what `send` raises."""
-        backoff, tries = self.setting.backoff, 1
+    async def _accepted(self, session: AgentSession, record: TurnRecord, input: TurnInput, site: CallSite) -> object:
+        """What `send` returns, made again where the input was certainly not accepted."""
+        retry = 1
         while True:
             context = self.context(session, record.number)
             try:
                 return await self.scope.call(
                     "send", None, self.setting.agent.send, input, context, on_cancel=context.cancelled.set
                 )
-            except Exception as error:
-                found = self._class_of(error)
-                left = tries < backoff.tries_per_send and len(self.log.retries) < backoff.retries_per_attempt
-                if not found.retryable or not left:
-                    raise
-                seconds = backoff.wait(tries, error)
-                reason = clean_text(found.reason or error_text(error), 200)[0]
-                self.log.retries.append(Retry(turn=record.number, wait_ms=round(seconds * 1000), reason=reason))
-                tries += 1
-                self._on_progress("send", record.number + 1, f"retry {tries} in {seconds:.0f}s ({reason})")
-                await asyncio.sleep(seconds)
+            except (asyncio.CancelledError, NiceevalError):
+                raise
+            except BaseException as error:  # noqa: BLE001 - a guest: whatever it raises is this attempt's error
+                found = failure_class(error, self.setting.classifiers, self._classifier_broke)
+                refused = found.retryable and isinstance(error, Exception)
+                if not refused or not self._may_retry(retry):
+                    record.accepted = not refused
+                    self._lose(record, "ended in an error")
+                    raise self.fail(fault_of_guest(error, "send", site, self.setting.root, found.scope)) from None
+                seconds = self._note_retry(record, retry, error, found.reason)
+            await asyncio.sleep(seconds)
+            self._require_unsealed()
+            self._on_progress("send", record.number + 1, "")
+            retry += 1
 
-    def _class_of(self, error: BaseException) -> FailureClass:
-        try:
-            return failure_class(error, self.setting.classifiers)
-        except Exception as broken:  # noqa: BLE001 - a classifier is a guest too
-            message = f"classify_failure raised {error_text(broken)}"
-            self.log.diagnose(Diagnostic(code="classify-failed", level="error", message=message))
-            return FailureClass()
+    def _may_retry(self, retry: int) -> bool:
+        backoff = self.setting.backoff
+        return retry < backoff.tries_per_send and len(self.log.retries) < backoff.retries_per_attempt
+
+    def _note_retry(self, record: TurnRecord, retry: int, error: BaseException, reason: str) -> float:
+        """Say that the input is sent again; after how many seconds."""
+        seconds = self.setting.backoff.wait(retry, error)
+        said = clean_text(str(reason) or error_text(error), 200)[0]
+        self.log.retries.append(Retry(turn=record.number, wait_ms=round(seconds * 1000), reason=said))
+        self._on_progress("send", record.number + 1, f"retry {retry} in {math.ceil(seconds)}s ({said})")
+        return seconds
+
+    def _classifier_broke(self, problem: str) -> None:
+        self.log.diagnose(Diagnostic(code="classify-failed", level="error", message=problem))
 
     def _lose(self, record: TurnRecord, why: str) -> None:
         if not self.sealed:

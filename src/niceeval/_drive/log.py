@@ -9,6 +9,7 @@ from niceeval._base.clock import utc_text
 from niceeval._evidence.coverage import downgrade
 from niceeval._evidence.facts import SessionFacts
 from niceeval._evidence.normalise import NormalTurn
+from niceeval._evidence.prices import CostGap
 from niceeval._evidence.scope import Scope, TurnRecord, attempt_scope, session_facts
 from niceeval._model.coverage import CHANNELS, Coverage, MergedCoverage
 from niceeval._model.events import Loc, Message, StreamEvent
@@ -61,7 +62,7 @@ class AttemptLog:
         self._changes += 1
         return record
 
-    def end_turn(self, record: TurnRecord, turn: NormalTurn, cost: Decimal | None, cost_problem: str | None) -> None:
+    def end_turn(self, record: TurnRecord, turn: NormalTurn, cost: Decimal | None, cost_gap: CostGap | None) -> None:
         """A turn came back well formed."""
         events = turn.events
         first = record.events[0][1]
@@ -77,7 +78,7 @@ class AttemptLog:
         for event in events:
             self._append(record, event)
         record.status, record.data, record.usage = turn.status, turn.data, turn.usage
-        record.cost, record.cost_problem = cost, cost_problem
+        record.cost, record.cost_gap = cost, cost_gap
         record.coverage = downgrade(self._coverage, downgrades)
         record.lost = False
         record.end_ms = self.elapsed_ms()

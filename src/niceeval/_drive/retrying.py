@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from niceeval._drive.faults import error_text
 from niceeval._model.failure import EvalFatalError, ExperimentFatalError, FailureClass, RetryableSendError
 
 Classifier: TypeAlias = Callable[[BaseException], FailureClass | None]
@@ -34,26 +35,43 @@ class Backoff:
         if isinstance(asked, (int, float)) and not isinstance(asked, bool) and asked > 0:
             return min(float(asked), 2 * self.longest)
         longest = min(self.first * 2 ** (retry - 1), self.longest)
-        # Full jitter keeps many clients that were refused together from coming back together.
+        # Jitter keeps clients that were refused together from coming back together.
         return random.uniform(longest / 2, longest)
 
 
 DEFAULT_BACKOFF = Backoff()
 
 
-def failure_class(error: BaseException, classifiers: Sequence[Classifier]) -> FailureClass:
-    """What an error of `send` (or of the eval) means beyond this attempt.
+def failure_class(
+    error: BaseException, classifiers: Sequence[Classifier] = (), on_problem: Callable[[str], None] = lambda _: None
+) -> FailureClass:
+    """What an error of `send` (or of the eval, or of a setup) means beyond this attempt.
 
-    The error's own type decides first, then the classifiers in order; what a classifier itself raises is raised.
+    The error's own type decides first, then the first classifier that says anything. One that raises, or returns what
+    is no FailureClass, says nothing; `on_problem` is told.
     """
+    own = _own_class(error)
+    if own is not None:
+        return own
+    for classify in classifiers:
+        found: object
+        try:
+            found = classify(error)
+        except Exception as broken:  # noqa: BLE001 - a classifier is a guest too
+            on_problem(f"classify_failure raised {error_text(broken)}")
+            continue
+        if isinstance(found, FailureClass):
+            return found
+        if found is not None:
+            on_problem(f"classify_failure returned {type(found).__name__}, not a FailureClass or None")
+    return _NOTHING_SPECIAL
+
+
+def _own_class(error: BaseException) -> FailureClass | None:
     if isinstance(error, RetryableSendError):
         return FailureClass(retryable=True, reason=str(error) or "not accepted")
     if isinstance(error, ExperimentFatalError):
         return FailureClass(scope="experiment", reason=str(error))
     if isinstance(error, EvalFatalError):
         return FailureClass(scope="eval", reason=str(error))
-    for classify in classifiers:
-        found = classify(error)
-        if isinstance(found, FailureClass):
-            return found
-    return _NOTHING_SPECIAL
+    return None

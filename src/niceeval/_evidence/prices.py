@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -73,22 +74,44 @@ def cost_of(usage: Usage, price: Price) -> Decimal | None:
     return total / _PER_MILLION
 
 
+@dataclass(frozen=True, slots=True)
+class CostGap:
+    """Why a cost is not known, and the edit that would make it known."""
+
+    problem: str
+    fix: str
+
+
 def turn_cost(
     usage: Usage | None, model: str | None, pricing: Sequence[Mapping[str, Price]]
-) -> tuple[Decimal | None, str | None]:
+) -> tuple[Decimal | None, CostGap | None]:
     """What one turn cost, measured first, else priced; or None and why it is not known.
 
     Of several tables the first that fits counts: a project's own goes before the built-in one.
     """
     if usage is None:
-        return None, "a turn reported no usage"
+        return None, CostGap("a turn reported no usage", "usage=Usage(...) in the adapter's Turn")
     if usage.cost_usd is not None:
         return Decimal(str(usage.cost_usd)), None
+    if model is None:
+        fix = 'model="..." in the experiment, or cost_usd in the adapter\'s Usage'
+        return None, CostGap("no cost was measured and no model is set", fix)
     price = next((found for table in pricing if (found := price_of(model, table)) is not None), None)
     if price is None:
-        return None, "no cost was measured and no model is set" if model is None else f"model {model} has no price"
+        fix = f"pricing={{{json.dumps(model)}: Price(...)}} in niceeval_config.py"
+        return None, CostGap(f"model {model} has no price", fix)
     cost = cost_of(usage, price)
-    return (cost, None) if cost is not None else (None, f"the usage does not say all that the price of {model} needs")
+    return (cost, None) if cost is not None else (None, _incomplete(usage, model))
+
+
+def _incomplete(usage: Usage, model: str) -> CostGap:
+    if usage.input_tokens is None or usage.output_tokens is None:
+        problem = "a turn did not report both input and output tokens"
+        return CostGap(problem, "input_tokens and output_tokens in the adapter's Usage")
+    problem = f"the price of {model} says nothing about the cache that a turn used"
+    return CostGap(
+        problem, f"pricing={{{json.dumps(model)}: Price(..., cache_read_per_mtok=...)}} in niceeval_config.py"
+    )
 
 
 def _dollars(field: str, value: object) -> Decimal:

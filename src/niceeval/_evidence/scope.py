@@ -12,6 +12,7 @@ from typing import Any
 
 from niceeval._evidence.coverage import downgrade, merge
 from niceeval._evidence.facts import IndexedEvent, SessionFacts, SubagentCall, ToolCall, TurnEvents, fold_session
+from niceeval._evidence.prices import CostGap
 from niceeval._model.coverage import Coverage, MergedCoverage
 from niceeval._model.turn import TurnStatus
 from niceeval._model.usage import Usage, add_usage
@@ -23,7 +24,8 @@ class TurnRecord:
 
     `events` begin with the user's message; each carries its index in the attempt's stream. `coverage` is the agent's
     declaration made worse by the boundary; pairing may make it worse still. `cost` is None where it is not known, and
-    then `cost_problem` says why. `lost` says that the send ended in an error: its events were never seen.
+    then `cost_gap` says why. `lost` says that the send ended in an error: its events were never seen; `accepted` is
+    false where the agent said that it had not taken the input in.
     """
 
     number: int
@@ -34,8 +36,9 @@ class TurnRecord:
     data: Any = None
     usage: Usage | None = None
     cost: Decimal | None = None
-    cost_problem: str | None = None
+    cost_gap: CostGap | None = None
     lost: bool = False
+    accepted: bool = True
     start_ms: int = 0
     end_ms: int = 0
 

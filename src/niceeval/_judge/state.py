@@ -64,9 +64,9 @@ def max_cost(scope: Scope, limit: Decimal) -> Evaluation:
     total = sum(known, Decimal(0))
     reason = incomplete(scope, "usage")
     if reason is None:
-        problem = next((turn.cost_problem for turn in scope.turns if turn.cost is None), None)
-        if problem is not None:
-            reason = UnavailableReason(code="no-price", channel="usage", message=problem)
+        gap = next((turn.cost_gap for turn in scope.turns if turn.cost is None), None)
+        if gap is not None:
+            reason = UnavailableReason(code="no-price", channel="usage", message=gap.problem)
     return Evaluation(
         score=1.0 if reason is None and total <= limit else 0.0,
         expected=f"at most ${limit}",

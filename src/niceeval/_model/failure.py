@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 FailureScope: TypeAlias = Literal["attempt", "eval", "experiment"]
+_SCOPES = ("attempt", "eval", "experiment")
 
 
 class RetryableSendError(Exception):
@@ -32,9 +33,17 @@ class FailureClass:
     """What `classify_failure(error)` says of an error that `send` raised.
 
     `retryable`: the input was certainly not accepted, sending it again is safe. `scope`: what is doomed with it.
-    `reason`: a few words for people.
+    `reason`: a few words for people. Raises ValueError or TypeError for what is none of these.
     """
 
     retryable: bool = False
     scope: FailureScope = "attempt"
     reason: str = ""
+
+    def __post_init__(self) -> None:
+        if self.scope not in _SCOPES:
+            raise ValueError(f"scope is {self.scope!r}; it is one of {', '.join(_SCOPES)}")
+        if not isinstance(self.retryable, bool):
+            raise TypeError(f"retryable is {self.retryable!r}, not True or False")
+        if not isinstance(self.reason, str):
+            raise TypeError(f"reason is {self.reason!r}, not text")

@@ -32,6 +32,7 @@ class ExperimentOutline:
     timeout: float
     attempts: int
     budget: float | None = None
+    agent_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +99,9 @@ class ExperimentFailed:
 class BudgetExceeded:
     """`run:budgetExceeded`: a budget lets no further attempt start. Amounts in US dollars.
 
-    `experiment_id` is None for the whole run's budget. `unenforceable` says why a limit cannot be kept: an attempt that
-    sent something has no cost.
+    `experiment_id` is None for the whole run's budget. `spent` + `reserved`, what one more attempt would have reserved,
+    pass the budget; or `error` (`budget-unenforceable`) says why the limit cannot be kept: the first attempt that sent
+    anything has no cost. `by_experiment` says where the `not_started` attempts are: experiment id and count.
     """
 
     experiment_id: str | None
@@ -107,18 +109,24 @@ class BudgetExceeded:
     spent: float
     reserved: float
     not_started: int
-    unenforceable: str | None = None
+    error: NiceevalError | None = None
+    by_experiment: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotStarted:
-    """`run:notStarted`: attempts that would die of the same cause as one that did; `eval_id` None for all evals."""
+    """`run:notStarted`: attempts that would die of the same cause as one that did: `code` and `message` are its error's.
+
+    `eval_id` None: all evals of the experiment; `experiment_id` None: the eval under every experiment. `by_experiment`
+    says where the attempts are: experiment id and count.
+    """
 
     experiment_id: str | None
     eval_id: str | None
     count: int
     code: str
     message: str
+    by_experiment: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

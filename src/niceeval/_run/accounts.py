@@ -1,13 +1,17 @@
-"""What a run says of itself at both ends: the first event, and the head of `summary.json`."""
+"""What a run says of itself: the first event, where a budget stands, and the head of `summary.json`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
 from niceeval._base.clock import utc_text
+from niceeval._base.errors import NiceevalError
 from niceeval._model.result import FORMAT, SCHEMA_VERSION, Producer, RunSummary
-from niceeval._model.run_events import ExperimentOutline, RunStart
+from niceeval._model.run_events import BudgetExceeded, EarlyExit, ExperimentOutline, RunStart
 from niceeval._plan.plan import RunPlan
 from niceeval._record.writer import RunWriter
-from niceeval._run.dispatch import Dispatcher
+from niceeval._run.dispatch import Dispatcher, Lane, OverBudget
 from niceeval._run.outcome import Tally
 from niceeval._version import __version__
 
@@ -35,6 +39,7 @@ def run_start(plan: RunPlan, writer: RunWriter) -> RunStart:
                 timeout=experiment.timeout or 0.0,
                 attempts=attempts[experiment.id],
                 budget=experiment.budget,
+                agent_version=plan.versions.get(experiment.id),
             )
             for experiment in plan.experiments
         ),
@@ -44,6 +49,39 @@ def run_start(plan: RunPlan, writer: RunWriter) -> RunStart:
         root=str(plan.root),
         folder=str(plan.root / writer.output_dir),
     )
+
+
+def budget_exceeded(over: OverBudget, lanes: Mapping[str, Lane]) -> BudgetExceeded:
+    """The event that says why a budget lets nothing more start."""
+    budget, why = over.budget, over.budget.unenforceable
+    error = None
+    if why is not None:
+        place = lanes[why.experiment_id].experiment.place
+        error = NiceevalError("budget-unenforceable", place=place, problem=why.gap.problem, fix=why.gap.fix)
+    return BudgetExceeded(
+        experiment_id=None if over.lane is None else over.lane.experiment.id,
+        budget=float(budget.limit),
+        spent=float(budget.spent),
+        reserved=float(budget.mean or 0),
+        not_started=sum(over.not_started.values()),
+        error=error,
+        by_experiment=tuple(over.not_started.items()),
+    )
+
+
+def unneeded(plan: RunPlan) -> Iterator[EarlyExit]:
+    """What results of earlier runs make unnecessary before anything starts, an eval at a time."""
+    left: dict[tuple[str, str], list[int]] = {}
+    passed: set[tuple[str, str]] = set()
+    for attempt in plan.attempts:
+        pair, decision = (attempt.experiment.id, attempt.eval.id), plan.decision(attempt)
+        if decision is not None and not decision.needed:
+            left.setdefault(pair, []).append(attempt.attempt)
+        elif decision is not None and decision.carried is not None and decision.carried.outcome == "passed":
+            passed.add(pair)
+    for (experiment_id, eval_id), attempts in left.items():
+        after: Literal["passed", "errored"] = "passed" if (experiment_id, eval_id) in passed else "errored"
+        yield EarlyExit(experiment_id=experiment_id, eval_id=eval_id, after=after, cancelled=tuple(attempts))
 
 
 def run_summary(

@@ -60,10 +60,12 @@ async def run_attempt(
     Raises CancelledError when it was cancelled from outside, after its teardown; one whose eval was over by then is
     finished all the same.
     """
-    return await _Attempt(attempt, plan, host, label, on_progress, limits).run()
+    return await RunningAttempt(attempt, plan, host, label, on_progress, limits).run()
 
 
-class _Attempt:
+class RunningAttempt:
+    """One attempt under way: `run` as `run_attempt` says; `driver` shows what it has come to so far."""
+
     def __init__(
         self,
         attempt: AttemptPlan,
@@ -71,7 +73,7 @@ class _Attempt:
         host: GuestHost,
         label: str,
         on_progress: OnProgress,
-        limits: Limits,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         experiment = attempt.experiment
         self._limits = limits
@@ -105,7 +107,13 @@ class _Attempt:
         self._closing: tuple[Phase, int | None, CallSite | None] | None = None
         self._phases: dict[str, int] = {}
 
+    @property
+    def driver(self) -> Driver:
+        """The attempt's drive."""
+        return self._driver
+
     async def run(self) -> FinishedAttempt:
+        """Run it to its end."""
         started_at, started = utc_text(), time.monotonic()
         try:
             await self._guarded_body()
@@ -192,14 +200,14 @@ class _Attempt:
             self._driver.fail(fault_of_error(real, "eval", last_project_site(real, self._root)))
         else:
             site = last_project_site(real, self._root)
-            scope = failure_class(real, ()).scope
+            scope = failure_class(real).scope
             self._driver.fail(fault_of_guest(real, self._driver.phase, site, self._root, scope))
 
     def _hook_fault(self, phase: Phase, error: BaseException) -> Fault:
         site = last_project_site(error, self._root)
         if isinstance(error, NiceevalError):
             return fault_of_error(error, phase, site)
-        return fault_of_guest(error, phase, site, self._root, failure_class(error, ()).scope)
+        return fault_of_guest(error, phase, site, self._root, failure_class(error).scope)
 
     def _note_where(self) -> None:
         # Once the guests are being cancelled their calls end, and nothing says any more where the time was spent.

@@ -2,46 +2,56 @@
 
 While nothing is known of what an attempt costs, one runs alone. Then every attempt in flight reserves the mean measured
 cost, and another one starts only while spent + reserved + its own reservation stays within the limit. The overshoot is
-therefore at most what the attempts in flight cost beyond their reservations. Amounts are exact decimals.
+therefore at most what the attempts in flight cost beyond their reservations. Amounts are exact: costs are decimals, and
+a mean of them is a fraction.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from decimal import Decimal
+from fractions import Fraction
+
+from niceeval._evidence.prices import CostGap
+from niceeval._run.spending import Spending
+
+
+@dataclass(frozen=True, slots=True)
+class Unenforceable:
+    """Why a limit cannot be kept: an experiment's first attempt that sent anything has no cost."""
+
+    experiment_id: str
+    gap: CostGap
 
 
 @dataclass(slots=True)
 class Budget:
     """One scope's budget (an experiment's, or the whole run's), in US dollars.
 
-    `unenforceable` says why the limit cannot be kept: an attempt that sent something came back without a cost.
+    `spent` holds what is known, and for attempts of unknown cost at least what they had reserved.
     """
 
-    limit: Decimal
-    spent: Decimal = Decimal(0)
-    unenforceable: str | None = None
+    limit: Fraction
+    spent: Fraction = Fraction(0)
+    reserved: Fraction = Fraction(0)
+    unenforceable: Unenforceable | None = None
     _measured: int = 0
-    _in_flight: dict[int, Decimal] = field(default_factory=dict)
+    _measured_sum: Fraction = Fraction(0)
+    _experiments: set[str] = field(default_factory=set)
+    _in_flight: dict[int, Fraction] = field(default_factory=dict)
 
     @property
-    def mean(self) -> Decimal | None:
-        """The mean cost of the finished attempts; None while none has one."""
-        return self.spent / self._measured if self._measured else None
-
-    @property
-    def reserved(self) -> Decimal:
-        """What the attempts in flight are expected to cost."""
-        return sum(self._in_flight.values(), Decimal(0))
+    def mean(self) -> Fraction | None:
+        """The mean cost of the attempts whose cost is known; None while there is none."""
+        return self._measured_sum / self._measured if self._measured else None
 
     def may_start(self) -> bool:
         """Whether one more attempt may start now."""
-        if self.unenforceable is not None:
+        if self.unenforceable is not None or self.spent >= self.limit:
             return False
         mean = self.mean
         if mean is None:
-            return not self._in_flight and self.limit > 0
-        return self.spent + self.reserved + mean <= self.limit and self.spent < self.limit
+            return not self._in_flight
+        return self.spent + self.reserved + mean <= self.limit
 
     @property
     def exhausted(self) -> bool:
@@ -50,20 +60,38 @@ class Budget:
 
     def start(self, attempt: int) -> None:
         """An attempt starts; `attempt` is its index."""
-        self._in_flight[attempt] = self.mean or Decimal(0)
+        self._in_flight[attempt] = self.mean or Fraction(0)
+        self.reserved += self._in_flight[attempt]
 
-    def finish(self, attempt: int, cost: Decimal | None, *, sent: bool, problem: str | None = None) -> None:
-        """An attempt has ended. `sent` says whether it sent anything; without a cost it cannot have been free."""
-        reserved = self._in_flight.pop(attempt, Decimal(0))
-        if not sent:
-            return
-        if cost is None:
-            self.unenforceable = self.unenforceable or problem or "an attempt has no cost"
-            self.spent += reserved
-            return
-        self.spent += cost
-        self._measured += 1
+    def finish(self, attempt: int, experiment_id: str, spending: Spending) -> None:
+        """An attempt has ended. One that sent something and has no cost was not free.
 
-    def cancel(self, attempt: int, known: Decimal) -> None:
-        """An attempt was cancelled: what it is known to have cost, and at least its reservation, counts as spent."""
-        self.spent += max(known, self._in_flight.pop(attempt, Decimal(0)))
+        Where nothing is known yet of what that experiment's attempts cost, the limit cannot be kept.
+        """
+        reserved = self._release(attempt)
+        if not spending.sent:
+            return
+        if spending.gap is None:
+            self.spent += Fraction(spending.known)
+            self._measured += 1
+            self._measured_sum += Fraction(spending.known)
+            self._experiments.add(experiment_id)
+            return
+        self.spent += max(Fraction(spending.known), reserved)
+        if experiment_id not in self._experiments and self.unenforceable is None:
+            self.unenforceable = Unenforceable(experiment_id, spending.gap)
+
+    def cancel(self, attempt: int, spending: Spending) -> None:
+        """An attempt was cut off: what it is known to have cost, and at least its reservation, counts as spent."""
+        reserved = self._release(attempt)
+        if spending.sent:
+            self.spent += max(Fraction(spending.known), reserved)
+
+    def came_to_nothing(self, attempt: int) -> None:
+        """An attempt was not run after all."""
+        self._release(attempt)
+
+    def _release(self, attempt: int) -> Fraction:
+        reserved = self._in_flight.pop(attempt, Fraction(0))
+        self.reserved -= reserved
+        return reserved

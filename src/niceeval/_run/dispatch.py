@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
+from fractions import Fraction
 from typing import Literal, TypeAlias
 
 from niceeval._discover.specs import ExperimentSpec
 from niceeval._model.result import Verdict
 from niceeval._plan.plan import AttemptPlan, RunPlan
 from niceeval._run.budget import Budget
+from niceeval._run.spending import Spending
 
 EvalKey: TypeAlias = tuple[str, str]
 """Experiment id and eval id."""
 
 BUDGET = "budget"
+UNENFORCEABLE = "budget-unenforceable"
 INTERRUPTED = "interrupted"
 BROKE = "niceeval broke"
 SETUP_FAILED = "experiment setup failed"
@@ -62,11 +64,11 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class OverBudget:
-    """A budget that lets nothing more start: the lane's own, or (None) the run's; how many attempts it held back."""
+    """A budget that lets nothing more start: the lane's own, or (None) the run's; what it held back, by experiment."""
 
     lane: Lane | None
     budget: Budget
-    not_started: int
+    not_started: Mapping[str, int]
 
 
 class Dispatcher:
@@ -136,14 +138,14 @@ class Dispatcher:
 
     # Coming back ------------------------------------------------------------------------------------------------
 
-    def finished(self, attempt: AttemptPlan, *, sent: bool, cost: Decimal | None, problem: str | None = None) -> Lane:
-        """An attempt has ended: its permits are free, and its cost is known or (None) is not."""
-        return self._left(attempt, lambda budget: budget.finish(attempt.index, cost, sent=sent, problem=problem))
+    def finished(self, attempt: AttemptPlan, spending: Spending) -> Lane:
+        """An attempt has ended: its permits are free."""
+        return self._left(attempt, lambda budget: budget.finish(attempt.index, attempt.experiment.id, spending))
 
-    def was_cancelled(self, attempt: AttemptPlan, known_cost: Decimal) -> Lane:
+    def was_cancelled(self, attempt: AttemptPlan, spending: Spending) -> Lane:
         """An attempt was cut off while it ran; what it cost is known in part at most."""
         self.cancelled.add(attempt.index)
-        return self._left(attempt, lambda budget: budget.cancel(attempt.index, known_cost))
+        return self._left(attempt, lambda budget: budget.cancel(attempt.index, spending))
 
     def broke(self, attempt: AttemptPlan) -> Lane:
         """An attempt was taken, and niceeval itself could not bring it to a result."""
@@ -152,7 +154,7 @@ class Dispatcher:
 
     def came_to_nothing(self, attempt: AttemptPlan) -> Lane:
         """An attempt was taken and not run: another invocation has it, or has stored it."""
-        return self._left(attempt, lambda budget: budget.finish(attempt.index, None, sent=False))
+        return self._left(attempt, lambda budget: budget.came_to_nothing(attempt.index))
 
     def _left(self, attempt: AttemptPlan, account: Callable[[Budget], None]) -> Lane:
         lane = self.lanes[attempt.experiment.id]
@@ -209,10 +211,10 @@ class Dispatcher:
         lane.put_off = [attempt for attempt in lane.put_off if attempt.eval.id != eval_id]
         return taken
 
-    def drop_eval(self, eval_id: str, experiment_id: str | None, reason: str) -> int:
-        """An eval is doomed, under one experiment or under all: none of its attempts starts. Returns how many."""
+    def drop_eval(self, eval_id: str, experiment_id: str | None, reason: str) -> dict[str, int]:
+        """An eval is doomed, under one experiment or all: none of its attempts starts. How many, by experiment."""
         lanes = [lane for lane in self.lanes.values() if experiment_id in (None, lane.experiment.id)]
-        return sum(self._drop(lane, reason, lambda attempt: attempt.eval.id == eval_id) for lane in lanes)
+        return self._drop_each(lanes, reason, lambda attempt: attempt.eval.id == eval_id)
 
     def fail_lane(self, lane: Lane, reason: str) -> int:
         """An experiment cannot run: none of its attempts starts. Returns how many that are."""
@@ -228,8 +230,14 @@ class Dispatcher:
 
     def _hold_back(self, lane: Lane | None, budget: Budget) -> OverBudget | None:
         lanes = list(self.lanes.values()) if lane is None else [lane]
-        dropped = sum(self._drop(one, BUDGET) for one in lanes)
+        dropped = self._drop_each(lanes, BUDGET if budget.unenforceable is None else UNENFORCEABLE)
         return OverBudget(lane, budget, dropped) if dropped else None
+
+    def _drop_each(
+        self, lanes: Iterable[Lane], reason: str, which: Callable[[AttemptPlan], bool] = lambda _: True
+    ) -> dict[str, int]:
+        counts = {lane.experiment.id: self._drop(lane, reason, which) for lane in lanes}
+        return {experiment_id: count for experiment_id, count in counts.items() if count}
 
     def _drop(self, lane: Lane, reason: str, which: Callable[[AttemptPlan], bool] = lambda _: True) -> int:
         dropped = 0
@@ -243,7 +251,8 @@ class Dispatcher:
 
 
 def _budget(limit: float | None) -> Budget | None:
-    return None if limit is None else Budget(Decimal(str(limit)))
+    # Through text: 0.1 means 0.1, not the binary fraction next to it.
+    return None if limit is None else Budget(Fraction(str(limit)))
 
 
 def attempt_numbers(attempts: Iterable[AttemptPlan]) -> tuple[int, ...]:

@@ -7,7 +7,6 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from niceeval._base.clock import utc_text
@@ -17,10 +16,9 @@ from niceeval._base.threads import DaemonThreads
 from niceeval._base.watchdog import Block, LoopWatch
 from niceeval._drive.driver import OnProgress
 from niceeval._drive.faults import error_text, shown_file
-from niceeval._model.result import AttemptResult, Phase, Verdict
+from niceeval._model.result import Phase, Verdict
 from niceeval._model.run_events import (
     AttemptKey,
-    BudgetExceeded,
     EarlyExit,
     EvalComplete,
     EvalStart,
@@ -36,15 +34,16 @@ from niceeval._plan.plan import AttemptPlan, RunPlan
 from niceeval._record.attempt import Attempt
 from niceeval._record.claims import Held
 from niceeval._record.writer import RunWriter
-from niceeval._run.accounts import run_start, run_summary
-from niceeval._run.attempt import FinishedAttempt, run_attempt
+from niceeval._run.accounts import budget_exceeded, run_start, run_summary, unneeded
+from niceeval._run.attempt import FinishedAttempt, RunningAttempt
 from niceeval._run.blocks import Blocks
 from niceeval._run.dispatch import SETUP_FAILED, Dispatcher, Lane, OverBudget, attempt_numbers
 from niceeval._run.hooks import Hooks
 from niceeval._run.limits import DEFAULT_LIMITS, Limits
 from niceeval._run.outcome import Status, Tally
-from niceeval._run.seal import Sources, known_cost, seal, verdict_of
+from niceeval._run.seal import Sources, seal, verdict_of
 from niceeval._run.sharing import Sharing, taken_over
+from niceeval._run.spending import spending_of
 
 Emit = Callable[[LiveEvent], None]
 
@@ -161,6 +160,8 @@ class _Run:
                 await asyncio.gather(*(self._carry(*one) for one in batch))
                 batch.clear()
         await asyncio.gather(*(self._carry(*one) for one in batch))
+        for event in unneeded(self._plan):
+            self._emit(event)
 
     async def _carry(self, attempt: AttemptPlan, stored: Attempt) -> None:
         if not await self._take_over(attempt, stored):
@@ -230,17 +231,10 @@ class _Run:
         self._dispatch.wake()
 
     def _say_over_budget(self, over: OverBudget) -> None:
-        budget = over.budget
-        self._emit(
-            BudgetExceeded(
-                experiment_id=None if over.lane is None else over.lane.experiment.id,
-                budget=float(budget.limit),
-                spent=float(budget.spent),
-                reserved=float(budget.mean or 0),
-                not_started=over.not_started,
-                unenforceable=budget.unenforceable,
-            )
-        )
+        event = budget_exceeded(over, self._dispatch.lanes)
+        if event.error is not None:
+            self._tally.problem(event.error)
+        self._emit(event)
 
     async def _guarded(self, attempt: AttemptPlan) -> None:
         try:
@@ -277,8 +271,8 @@ class _Run:
         key = _key(attempt)
         label = _label(attempt)
         self._emit(EvalStart(key=key, started_at=utc_text(), timeout=attempt.timeout))
-        work = run_attempt(attempt, self._plan, self._host, label, self._progress(key), self._outside.limits)
-        task = asyncio.create_task(work, name=label)
+        running = RunningAttempt(attempt, self._plan, self._host, label, self._progress(key), self._outside.limits)
+        task = asyncio.create_task(running.run(), name=label)
         self._tasks[attempt.index] = task
         try:
             await asyncio.wait({task})
@@ -287,11 +281,10 @@ class _Run:
         if task.cancelled() or attempt.index in self._dispatch.cancelled:
             self._blocks.taken(label)
             self._sharing.give_up(attempt)
-            return self._dispatch.was_cancelled(attempt, Decimal(0))
+            return self._dispatch.was_cancelled(attempt, spending_of(running.driver))
         finished = task.result()
         await self._seal(attempt, key, label, finished)
-        cost, sent = known_cost(finished.driver)
-        return self._dispatch.finished(attempt, sent=sent, cost=cost.amount, problem=cost.problem)
+        return self._dispatch.finished(attempt, spending_of(finished.driver))
 
     async def _tear_down_if_over(self, lane: Lane) -> None:
         if lane.over and not self._dispatch.stopped:
@@ -316,6 +309,8 @@ class _Run:
         for diagnostic in self._blocks.taken(label):
             finished.driver.log.diagnose(diagnostic)
         verdict = verdict_of(finished, strict=self._plan.strict)
+        # What is doomed is not started, rather than cancelled as unnecessary; and nothing of it starts meanwhile.
+        doomed = self._drop_doomed(attempt, finished)
         others = self._close_others(attempt, verdict)
         sealed = seal(
             finished,
@@ -332,7 +327,8 @@ class _Run:
             self._sharing.give_up(attempt)
         self._tally.add(sealed.result)
         self._emit(EvalComplete(key=key, result=sealed.result, stored=stored))
-        self._drop_doomed(attempt, finished, sealed.result)
+        if doomed is not None:
+            self._emit(doomed)
 
     def _close_others(self, attempt: AttemptPlan, verdict: Verdict) -> list[AttemptPlan]:
         """Early exit: cancel what this outcome makes unnecessary, and say so."""
@@ -352,25 +348,31 @@ class _Run:
             )
         return others
 
-    def _drop_doomed(self, attempt: AttemptPlan, finished: FinishedAttempt, result: AttemptResult) -> None:
-        """A fatal failure: start nothing that would die of the same cause."""
+    def _drop_doomed(self, attempt: AttemptPlan, finished: FinishedAttempt) -> NotStarted | None:
+        """A fatal failure: start nothing that would die of the same cause; and what is to be said of that."""
         fault = finished.driver.fault
         if fault is None or fault.scope == "attempt":
-            return
+            return None
         experiment_id: str | None = attempt.experiment.id
         eval_id: str | None = None
         if fault.scope == "experiment":
-            count = self._dispatch.fail_lane(self._dispatch.lanes[attempt.experiment.id], fault.code)
+            lane = self._dispatch.lanes[attempt.experiment.id]
+            dropped = {lane.experiment.id: self._dispatch.fail_lane(lane, fault.code)}
         else:
             # What the eval itself raised dooms it everywhere; what its agent raised, under this experiment.
             experiment_id = None if fault.phase == "eval" else attempt.experiment.id
             eval_id = attempt.eval.id
-            count = self._dispatch.drop_eval(eval_id, experiment_id, fault.code)
-        if count:
-            message = result.error or fault.message
-            self._emit(
-                NotStarted(experiment_id=experiment_id, eval_id=eval_id, count=count, code=fault.code, message=message)
-            )
+            dropped = self._dispatch.drop_eval(eval_id, experiment_id, fault.code)
+        if not any(dropped.values()):
+            return None
+        return NotStarted(
+            experiment_id=experiment_id,
+            eval_id=eval_id,
+            count=sum(dropped.values()),
+            code=fault.code,
+            message=fault.message,
+            by_experiment=tuple(dropped.items()),
+        )
 
     async def _store(self, sealed: Any, label: str) -> bool:
         try:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import cast
 
@@ -34,6 +32,7 @@ from niceeval._plan.identity import IDENTITY_VERSION
 from niceeval._plan.plan import AttemptPlan, RunPlan
 from niceeval._record.writer import SealedAttempt
 from niceeval._run.attempt import FinishedAttempt
+from niceeval._run.spending import spending_of
 
 MAX_SOURCE_BYTES = 512_000
 """The largest source file that is kept beside a result."""
@@ -89,7 +88,7 @@ def seal(
     log = driver.log
     identity = plan.identities.get((attempt.experiment.id, attempt.eval.id))
     usage = add_usage(turn.usage for session in log.sessions for turn in session if turn.usage is not None)
-    cost, _ = known_cost(driver)
+    cost = spending_of(driver)
     assertions = tuple(_with_origin(stored(entry, driver.loc), driver) for entry in driver.collector.entries)
     error = None if driver.fault is None else _error_info(driver.fault, driver)
     files = _sources(attempt.eval.path, assertions_files=[a.loc.file for a in assertions if a.loc], sources=sources)
@@ -147,30 +146,6 @@ def _with_origin(assertion: AssertionResult, driver: Driver) -> AssertionResult:
     if declared.get(cast(Channel, reason.channel)) == "complete":
         return assertion
     return replace(assertion, reason=replace(reason, declared=True))
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What an attempt cost in US dollars; None where that is not known, and then why."""
-
-    amount: Decimal | None
-    problem: str | None = None
-
-    @property
-    def usd(self) -> float | None:
-        return None if self.amount is None else float(self.amount)
-
-
-def known_cost(driver: Driver) -> tuple[Cost, bool]:
-    """The attempt's cost, and whether it sent anything at all. It is known only where every turn's is."""
-    turns = [turn for session in driver.log.sessions for turn in session]
-    if not turns:
-        return Cost(None), False
-    costs = [turn.cost for turn in turns if turn.cost is not None]
-    if len(costs) < len(turns):
-        problem = next((turn.cost_problem for turn in turns if turn.cost is None and turn.cost_problem), None)
-        return Cost(None, problem or "a send ended in an error, so its cost is not known"), True
-    return Cost(sum(costs, Decimal(0))), True
 
 
 def _experiment(attempt: AttemptPlan, plan: RunPlan) -> ExperimentInfo:

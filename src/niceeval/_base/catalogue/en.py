@@ -64,6 +64,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     "timeout": ("{limit} passed in {phase}", "raise timeout=, or see where it hangs"),
     "setup-failed": ("{agent}: setup: {error}", "fix the agent's setup"),
     "experiment-setup-failed": ("setup of experiment {experiment}: {error}", "fix its setup; nothing of it was run"),
+    "budget-unenforceable": ("the first attempt has no cost: {problem}", "{fix}, or drop the budget"),
     # Inside an eval.
     "author-error": ("{error}", "fix the eval"),
     "send-not-awaited": ("t.{call}(...) was not awaited: nothing was sent", "write `await t.{call}(...)`"),

@@ -55,6 +55,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     "timeout": ("在 {phase} 阶段超过了 {limit}", "调大 timeout=，或者查出卡在哪里"),
     "setup-failed": ("{agent}：setup：{error}", "修正 agent 的 setup"),
     "experiment-setup-failed": ("experiment {experiment} 的 setup：{error}", "修正它的 setup；它的内容一个都没有运行"),
+    "budget-unenforceable": ("第一个 attempt 没有费用：{problem}", "{fix}，或者去掉 budget"),
     # Inside an eval.
     "author-error": ("{error}", "修正这个 eval"),
     "send-not-awaited": ("t.{call}(...) 没有 await，什么也没有发送", "写成 `await t.{call}(...)`"),

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -125,11 +124,17 @@ class PerAttempt:
 
 
 def run_niceeval(project: Path, size: Size) -> Cost:
-    shutil.rmtree(project / ".niceeval", ignore_errors=True)
+    _set_aside(project / ".niceeval")
     command = [NICEEVAL, "exp", "local"]
     if size.concurrency != DEFAULT_CONCURRENCY:
         command += ["--max-concurrency", str(size.concurrency)]
     return measure(command, project, size.environment())
+
+
+def _set_aside(results: Path) -> None:
+    # Nothing is carried over from run to run. It is not deleted, either: ext4 looks long for inodes just after that.
+    if results.exists():
+        results.rename(Path(tempfile.mkdtemp(prefix="earlier-", dir=results.parent)) / results.name)
 
 
 def run_bare(project: Path, size: Size) -> Cost:

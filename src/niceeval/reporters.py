@@ -12,6 +12,7 @@ from typing import Any
 
 from niceeval._model.run_events import (
     AttemptKey,
+    BudgetExceeded,
     EarlyExit,
     EvalComplete,
     EvalStart,
@@ -19,6 +20,7 @@ from niceeval._model.run_events import (
     ExperimentOutline,
     Interrupted,
     LiveEvent,
+    NotStarted,
     Progress,
     RunFinished,
     RunNotice,
@@ -33,6 +35,7 @@ from niceeval._reporters.protocol import Reporter
 
 __all__ = [
     "AttemptKey",
+    "BudgetExceeded",
     "EarlyExit",
     "EvalComplete",
     "EvalStart",
@@ -44,6 +47,7 @@ __all__ = [
     "Json",
     "LiveEvent",
     "Markdown",
+    "NotStarted",
     "Progress",
     "Reporter",
     "RunFinished",

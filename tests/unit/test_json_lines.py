@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from niceeval._base.errors import NiceevalError, Place
-from niceeval._model.run_events import EarlyExit, ExperimentFailed, Interrupted, LiveEvent, Progress, RunNotice
+from niceeval._model.result import CarriedFrom, Retry
+from niceeval._model.run_events import (
+    BudgetExceeded,
+    EarlyExit,
+    ExperimentFailed,
+    Interrupted,
+    LiveEvent,
+    NotStarted,
+    Progress,
+    RunNotice,
+)
 from niceeval._reporters.ndjson import Ndjson
 from niceeval._reporters.records import LINE_BYTES
 from niceeval.reporters import events_schema
@@ -68,16 +78,40 @@ def every_kind() -> list[LiveEvent]:
     )
     timed_out = a_result("errored", eval_id="sql/0005", error="600s passed", error_info=a_timeout())
     skipped = a_result("skipped", eval_id="sql/0006", skip_reason="no key", tokens=None, cost=None)
-    results = [failed, unanswered, timed_out, skipped]
+    carried = a_result(
+        eval_id="sql/0001", carried_from=CarriedFrom(run="2026-07-01T09-12-44-010Z", locator="@q6ya3ndh")
+    )
+    retried = a_result(eval_id="sql/0007", retries=(Retry(turn=0, wait_ms=1250, reason="429"),))
+    results = [failed, unanswered, timed_out, skipped, retried]
     return [
-        a_start(),
+        dataclasses.replace(a_start(), carried=1, budget=15.0),
+        completed(carried),
         *(event for result in results for event in (started(result), completed(result))),
         EarlyExit(experiment_id="compare/bub-gpt-5.4", eval_id="sql/0004", after="errored", cancelled=(1,)),
         ExperimentFailed(experiment_id="compare/bub-gpt-5.4", error=a_problem(), not_started=3),
+        BudgetExceeded(
+            experiment_id="compare/bub-gpt-5.4",
+            budget=4.0,
+            spent=3.71,
+            reserved=0.44,
+            not_started=3,
+        ),
+        BudgetExceeded(experiment_id=None, budget=4.0, spent=0.0, reserved=0.0, not_started=3, error=a_problem()),
+        NotStarted(
+            experiment_id=None, eval_id="sql/0009", count=2, code="eval-fatal", message="EvalFatalError: no data"
+        ),
         RunNotice(code="loop-blocked", level="warning", message="the event loop was blocked for 1.2s"),
         Interrupted(cancelled=2),
         saved(),
-        the_end(results, not_started=3, cancelled=1, problems=(a_problem(),), estimated_cost_usd=0.88),
+        the_end(
+            [carried, *results],
+            not_started=8,
+            not_started_why=(("budget", 6), ("eval-fatal", 2)),
+            cancelled=1,
+            carried=1,
+            problems=(a_problem(),),
+            estimated_cost_usd=0.88,
+        ),
     ]
 
 

@@ -46,9 +46,9 @@ def test_the_last_screen_answers() -> None:
     ]
     assert end_of(a_start(an_outline(evals=4, runs=2)), results, planned=8, not_started=2) == [
         "compare/bub-gpt-5.4 (bub, gpt-5.4)  1/3 evals passed, 1 errored",
-        "  ✓ sql/0003          1/2 passed (50%)            mean 34s · 58k tok · $0.44",
-        "  ✗ weather/brooklyn  0/2 passed (0%)             mean 34s · 58k tok · $0.44",
-        "  ! refund/policy     0/1 passed (0%), 1 errored  mean 34s · 58k tok · cost unknown",
+        "  ✓ sql/0003          1/2 passed (50%)                    mean 34s · 58k tok · $0.44",
+        "  ✗ weather/brooklyn  0/2 passed (0%)                     mean 34s · 58k tok · $0.44",
+        "  ! refund/policy     0/1 passed (1 of 2 ran), 1 errored  mean 34s · 58k tok · cost unknown",
         "  - x/y               skipped: no key",
         "not passed",
         '  ✗ weather/brooklyn  compare/bub-gpt-5.4  :11 called_tool("get_weather")  @k3f7qm2x',
@@ -58,7 +58,7 @@ def test_the_last_screen_answers() -> None:
         "6m 31s · 290k tok · $1.76 + 1 attempt of unknown cost",
         "results   .niceeval/2026-07-02T03-10-24-123Z",
         "next: niceeval show @k3f7qm2x",
-        "next: niceeval exp compare  (2 of 8 were not started)",
+        "next: niceeval exp compare  (what did not pass, and the 2 not started)",
         "FAILED (exit 1)",
     ]
 

@@ -14,7 +14,8 @@ from typing import TypeAlias
 from niceeval._drive.faults import error_text
 from niceeval._model.failure import EvalFatalError, ExperimentFatalError, FailureClass, RetryableSendError
 
-Classifier: TypeAlias = Callable[[BaseException], FailureClass | None]
+Classifier: TypeAlias = Callable[[BaseException], object]
+"""`classify_failure`; what it returns is looked at before it is believed."""
 
 _NOTHING_SPECIAL = FailureClass()
 
@@ -54,7 +55,6 @@ def failure_class(
     if own is not None:
         return own
     for classify in classifiers:
-        found: object
         try:
             found = classify(error)
         except Exception as broken:  # noqa: BLE001 - a classifier is a guest too

@@ -115,7 +115,7 @@ class BudgetExceeded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotStarted:
-    """`run:notStarted`: attempts that would die of the same cause as one that did: `code` and `message` are its error's.
+    """`run:notStarted`: attempts that would die of the same cause as one that did; its error's `code` and `message`.
 
     `eval_id` None: all evals of the experiment; `experiment_id` None: the eval under every experiment. `by_experiment`
     says where the attempts are: experiment id and count.

@@ -12,6 +12,7 @@ from niceeval._base.terminal import (
     clock,
     cut_end,
     cut_middle,
+    money,
     pad_end,
     pad_start,
 )
@@ -32,13 +33,14 @@ class _Column:
     cells: int
 
 
+_COST = _Column("cost", 16)
 _COUNT_COLUMNS = (
     _Column("done", 9),
     _Column("passed", 8),
     _Column("failed", 8),
     _Column("errored", 9),
     _Column("running", 9),
-    _Column("cost", 14),
+    _COST,
 )
 _WIDE_COLUMNS = (
     _Column("done", 9),
@@ -49,7 +51,7 @@ _WIDE_COLUMNS = (
     _Column("running", 9),
     _Column("mean", 10),
     _Column("tok", 10),
-    _Column("cost", 14),
+    _COST,
 )
 _AGENT = 12
 
@@ -74,9 +76,10 @@ def _title(state: RunState, style: Style, width: int, now: float) -> str:
     time = clock(now - state.began, wide=True)
     room = width - len(time) - 2
     title = style.clean(state.start.title)
-    plan = _plan(state)
+    carried = f", {state.start.carried} carried" if state.start.carried else ""
+    plan = _plan(state) + carried
     if room < cell_width(plan) + 12:
-        plan = _many(state.planned, "attempt")
+        plan = _many(state.planned, "attempt") + carried
     title = cut_middle(title, max(room - cell_width(plan) - 3, 4), mark=style.glyphs.ellipsis)
     text = cut_end(f"{title}   {plan}", room, mark=style.glyphs.ellipsis)
     painted = style.paint(title, "bold") + text[len(title) :] if text.startswith(title) else text
@@ -126,9 +129,11 @@ def _marks(state: RunState, style: Style) -> list[str]:
 
 def _spend(state: RunState, style: Style, width: int, now: float, eta: Eta) -> str:
     parts: list[str] = []
+    budget = None if state.start is None else state.start.budget
     if state.figures.attempts:
-        cost = state.figures.total_cost()
-        parts.append(f"spent {cost}" if cost.startswith(("$", "<")) else cost)
+        parts.append(_spent(state, budget))
+    elif budget is not None:
+        parts.append(f"budget {money(budget)}")
     parts.append(f"{state.queued} queued")
     if state.cancelled:
         parts.append(f"{state.cancelled} cancelled")
@@ -136,6 +141,14 @@ def _spend(state: RunState, style: Style, width: int, now: float, eta: Eta) -> s
         parts.append(f"{state.not_started} not started")
     parts.append("interrupted, tearing down" if state.interrupted else eta.text(state, now))
     return cut_end(style.joined(*parts), width, mark=style.glyphs.ellipsis)
+
+
+def _spent(state: RunState, budget: float | None) -> str:
+    cost = state.figures.total_cost(budget)
+    if not cost.startswith(("$", "<")):
+        return cost
+    reserved = None if budget is None else state.figures.expected_cost(len(state.running))
+    return f"spent {cost}" + (f", {money(reserved)} reserved" if reserved else "")
 
 
 def _tables(state: RunState, style: Style, width: int, room: int, now: float) -> list[str]:
@@ -196,10 +209,13 @@ def _cell(experiment: Experiment, column: _Column) -> str:
 
 
 def _cost(experiment: Experiment) -> str:
-    figures = experiment.figures
-    said = figures.total_cost()
+    figures, budget = experiment.figures, experiment.outline.budget
+    if not figures.with_cost:
+        return figures.total_cost()
     # The full sentence is in the third row; here is room for the sum and that it is not all.
-    return f"{said.split(' ')[0]} + ?" if " + " in said else said
+    said = money(figures.cost) + (" + ?" if figures.with_cost < figures.attempts else "")
+    limited = said if budget is None else f"{said} of {money(budget)}"
+    return limited if cell_width(limited) < _COST.cells else said
 
 
 def _running_rows(

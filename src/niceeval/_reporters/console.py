@@ -12,11 +12,14 @@ from dataclasses import dataclass, replace
 from niceeval._base.errors import NiceevalError
 from niceeval._base.terminal import Stream, Style, board_allowed, cut_counted
 from niceeval._model.run_events import (
+    BudgetExceeded,
     EarlyExit,
     EvalComplete,
+    EvalStart,
     ExperimentFailed,
     Interrupted,
     LiveEvent,
+    NotStarted,
     RunFinished,
     RunNotice,
     RunStart,
@@ -29,7 +32,7 @@ from niceeval._reporters.failure_block import Failure, SourceLine, failure_block
 from niceeval._reporters.figures import own_figures
 from niceeval._reporters.lines import Heartbeat, finished_line, opening_line
 from niceeval._reporters.painter import Painter, Target, Text
-from niceeval._reporters.sentences import index_line
+from niceeval._reporters.sentences import budget_lines, carried_line, index_line, not_started_line
 from niceeval._reporters.state import Finished, RunState
 from niceeval._reporters.summary import Ending, summary
 
@@ -88,6 +91,7 @@ class Console:
         self._heartbeat = Heartbeat()
         self._texts: list[Text] = []
         self._notices = 0
+        self._carried_said = False
         # A raw signal handler may call `handle` on top of a `handle` that it interrupted.
         self._lock = threading.RLock()
         self._wake = threading.Event()
@@ -179,6 +183,12 @@ class Console:
                 self._begin()
             case RunNotice():
                 self._say_notice(event)
+            case EvalStart():
+                self._say_carried()
+            case BudgetExceeded():
+                self._say_budget(event)
+            case NotStarted():
+                self._put("stderr", [not_started_line(event, self._err)])
             case ExperimentFailed():
                 self._put("stderr", self._error_lines(event.error), free=True)
             case Interrupted():
@@ -186,9 +196,23 @@ class Console:
                 said = f"interrupted: {event.cancelled} {noun} cancelled, tearing down; Ctrl-C again leaves at once"
                 self._put("stderr", [said], free=True)
             case RunFinished():
+                self._say_carried()
                 self._say_end()
             case _:
                 pass
+
+    def _say_carried(self) -> None:
+        """Once: what the run has taken over before anything started."""
+        if self._carried_said or not self._state.carried or self._wording.quiet:
+            return
+        self._carried_said = True
+        self._put("stderr", [carried_line(self._state, self._err)])
+
+    def _say_budget(self, event: BudgetExceeded) -> None:
+        if event.error is not None:
+            self._put("stderr", self._error_lines(event.error), free=True)
+        else:
+            self._put("stderr", budget_lines(event, self._err, self._wording.rerun), free=event.experiment_id is None)
 
     def _say_finished(self, event: EvalComplete, change: Finished) -> None:
         if self._wording.quiet:
@@ -211,7 +235,9 @@ class Console:
         outline = change.experiment.outline
         failure = Failure(experiment_id=outline.id, runs=outline.runs, result=event.result)
         style = self._printing_style()
-        whole = change.same_as is None and self._allowance.take_block()
+        # What was carried broke in an earlier run, which has printed its block.
+        new = event.result.carried_from is None and change.same_as is None
+        whole = new and self._allowance.take_block()
         if whole and self._put("stdout", failure_block(failure, style, self._source_line)):
             return
         if self._allowance.take_index_line():
@@ -226,15 +252,16 @@ class Console:
         return replace(self._out, width=self._stdout.size(self._environ)[0])
 
     def _attempt_line(self, event: EvalComplete, change: Finished) -> str:
-        style, outline = self._err, change.experiment.outline
+        style, outline, origin = self._err, change.experiment.outline, event.result.carried_from
         parts = (
             style.mark(event.result.outcome),
             style.clean(outline.id),
             style.clean(event.result.id),
             f"attempt {event.result.attempt + 1}/{outline.runs}",
             own_figures(event.result, style),
+            "" if origin is None else f"carried from {style.clean(origin.run)}",
         )
-        return "  ".join(parts)
+        return "  ".join(part for part in parts if part)
 
     def _say_notice(self, notice: RunNotice) -> None:
         self._notices += 1

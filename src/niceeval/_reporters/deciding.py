@@ -13,13 +13,14 @@ _INDEX_TEXT = 200
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One line of the index of what did not pass; its texts are not cleaned yet."""
+    """One line of the index of what did not pass; its texts are not cleaned yet. `carried`: it ran earlier."""
 
     outcome: Literal["failed", "errored"]
     eval_id: str
     experiment_id: str
     what: str
     locator: str | None
+    carried: bool = False
 
 
 def deciding(result: AttemptResult) -> list[AssertionResult]:
@@ -48,7 +49,8 @@ def signature(result: AttemptResult) -> int:
 def index_entry(experiment_id: str, result: AttemptResult) -> IndexEntry:
     """The line for an attempt that is `failed` or `errored`."""
     outcome: Literal["failed", "errored"] = "failed" if result.outcome == "failed" else "errored"
-    return IndexEntry(outcome, result.id, experiment_id, _what(result)[:_INDEX_TEXT], result.locator)
+    carried = result.carried_from is not None
+    return IndexEntry(outcome, result.id, experiment_id, _what(result)[:_INDEX_TEXT], result.locator, carried)
 
 
 def _what(result: AttemptResult) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
+from niceeval._reporters.figures import Figures
 from niceeval._reporters.state import Experiment, RunState
 
 _FEWEST = 5
@@ -48,10 +50,24 @@ def rounded(seconds: float) -> str:
 
 
 def _can_be_said(state: RunState) -> bool:
-    done = state.counts.finished
-    if state.interrupted or done < _FEWEST or done < _SHARE * state.expected or done >= state.expected:
+    done, to_run = state.ran, state.expected - state.carried
+    if state.interrupted or done < _FEWEST or done < _SHARE * to_run or done >= to_run or _budget_may_stop(state):
         return False
-    return all(experiment.counts.finished for experiment in _unfinished(state))
+    return all(experiment.ran for experiment in _unfinished(state))
+
+
+def _budget_may_stop(state: RunState) -> bool:
+    """Whether a budget is likely to end something before it has finished."""
+    budget = None if state.start is None else state.start.budget
+    scopes = [(experiment.outline.budget, experiment.figures, experiment.left) for experiment in _unfinished(state)]
+    return any(_passes(*scope) for scope in [(budget, state.figures, state.expected - state.counts.finished), *scopes])
+
+
+def _passes(budget: float | None, figures: Figures, left: int) -> bool:
+    if budget is None:
+        return False
+    more = figures.expected_cost(left + figures.attempts - figures.with_cost)
+    return more is None or figures.cost + more > Decimal(str(budget))
 
 
 def _unfinished(state: RunState) -> list[Experiment]:
@@ -61,9 +77,9 @@ def _unfinished(state: RunState) -> list[Experiment]:
 def _seconds_left(state: RunState, now: float) -> float:
     """The work that is left, shared by as many attempts as have run side by side so far."""
     means = {
-        experiment.outline.id: experiment.wall / experiment.counts.finished
+        experiment.outline.id: experiment.wall / experiment.ran
         for experiment in state.experiments.values()
-        if experiment.counts.finished
+        if experiment.ran
     }
     started = [
         max(means.get(running.key.experiment_id, 0.0) - (now - running.started), 0.0)

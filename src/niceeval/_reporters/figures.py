@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from niceeval._base.terminal import Style, duration, money, tokens
 from niceeval._model.result import AttemptResult
@@ -30,7 +31,7 @@ class Figures:
     with_tokens: int = 0
     tokens: int = 0
     with_cost: int = 0
-    cost: float = 0.0
+    cost: Decimal = Decimal(0)
 
     def add(self, result: AttemptResult) -> None:
         """Count one attempt in."""
@@ -44,7 +45,7 @@ class Figures:
             self.tokens += used
         if cost is not None:
             self.with_cost += 1
-            self.cost += cost
+            self.cost += Decimal(str(cost))
 
     def join(self, other: Figures) -> None:
         """Count another set in."""
@@ -74,13 +75,18 @@ class Figures:
         """`2.4M tok`, or `tokens unknown`."""
         return f"{tokens(self.tokens)} tok" if self.with_tokens else "tokens unknown"
 
-    def total_cost(self) -> str:
-        """`$9.87`, `$4.12 + 3 attempts of unknown cost`, or `cost unknown`."""
+    def total_cost(self, budget: float | None = None) -> str:
+        """`$9.87`, `$9.87 of $15.00`, `$4.12 + 3 attempts of unknown cost`, or `cost unknown`."""
         if not self.with_cost:
-            return money(None)
+            return money(None) + ("" if budget is None else f", budget {money(budget)}")
         unknown = self.attempts - self.with_cost
         noun = "attempt" if unknown == 1 else "attempts"
-        return money(self.cost) + (f" + {unknown} {noun} of unknown cost" if unknown else "")
+        of = "" if budget is None else f" of {money(budget)}"
+        return money(self.cost) + of + (f" + {unknown} {noun} of unknown cost" if unknown else "")
+
+    def expected_cost(self, attempts: int) -> Decimal | None:
+        """What so many more attempts will cost at the mean of those known; None where none is known."""
+        return self.cost / self.with_cost * attempts if self.with_cost else None
 
     def means(self, style: Style) -> str:
         """`mean 41s · 61k tok · $0.38`; empty where there is no attempt."""

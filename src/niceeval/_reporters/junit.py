@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import groupby
 from typing import TextIO
 from xml.sax.saxutils import escape, quoteattr
@@ -217,5 +218,5 @@ def _seconds(ms: float) -> str:
     return f"{ms / 1000:.3f}"
 
 
-def _money(usd: float) -> str:
+def _money(usd: float | Decimal) -> str:
     return f"{usd:.6f}".rstrip("0").rstrip(".")

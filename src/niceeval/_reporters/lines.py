@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from niceeval._base.terminal import Style
+from niceeval._base.terminal import Style, money
 from niceeval._model.run_events import RunStart
 from niceeval._reporters.allowance import PAIR_LINES
 from niceeval._reporters.sentences import pair_line, progress_line
@@ -16,24 +16,28 @@ _LATER = 600.0
 
 
 def opening_line(start: RunStart, style: Style, version: str) -> str:
-    """`niceeval 0.1.0 · compare · 84 attempts · concurrency 11`."""
+    """`niceeval 0.1.0 · compare · 84 attempts, 22 carried · concurrency 11 · budget $15.00`."""
     noun = "attempt" if start.planned == 1 else "attempts"
+    carried = f", {start.carried} carried" if start.carried else ""
     return style.joined(
         f"niceeval {version}",
         style.clean(start.title),
-        f"{start.planned} {noun}",
+        f"{start.planned} {noun}{carried}",
         f"concurrency {start.concurrency}",
+        "" if start.budget is None else f"budget {money(start.budget)}",
     )
 
 
 def finished_line(state: RunState, change: Finished, style: Style) -> str | None:
     """The line of an (experiment, eval) that is finished: once, and None before that.
 
-    In a run of more than 200 of them those that passed get none.
+    In a run of more than 200 of them those that passed get none; and one that was carried whole ran earlier.
     """
     if state.start is None or change.pair.said or not change.pair.complete(change.experiment.outline.runs):
         return None
     change.pair.said = True
+    if change.pair.carried == change.pair.counts.finished:
+        return None
     pairs = sum(outline.evals for outline in state.start.experiments)
     if pairs > PAIR_LINES and change.pair.counts.fold() == "passed":
         return None

@@ -109,8 +109,9 @@ class Ndjson:
             exit_code=exit_code,
             planned=state.planned,
             **asdict(state.counts),
-            not_started=state.expected - state.counts.finished,
+            not_started=state.planned - state.cancelled - state.counts.finished,
             cancelled=state.cancelled,
+            carried=state.carried,
             duration_ms=round((time.monotonic() - state.began) * 1000) if state.start else 0,
             problems=(*(state.start.problems if state.start else ()), *problems),
         )

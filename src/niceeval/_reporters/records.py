@@ -17,12 +17,14 @@ from niceeval._model.assertion import AssertionResult
 from niceeval._model.result import AttemptResult, ErrorInfo
 from niceeval._model.run_events import (
     AttemptKey,
+    BudgetExceeded,
     EarlyExit,
     EvalComplete,
     EvalStart,
     ExperimentFailed,
     Interrupted,
     LiveEvent,
+    NotStarted,
     RunFinished,
     RunNotice,
     RunSaved,
@@ -66,6 +68,16 @@ def record_of(event: LiveEvent) -> Record | None:
                 "error": problem(event.error),
                 "notStarted": event.not_started,
             }
+        case BudgetExceeded():
+            return _budget_exceeded(event)
+        case NotStarted():
+            return {
+                "type": "run:notStarted",
+                **_known(experimentId=event.experiment_id, evalId=event.eval_id),
+                "code": event.code,
+                "message": event.message,
+                "notStarted": event.count,
+            }
         case RunNotice():
             return {"type": "run:notice", "code": event.code, "level": event.level, "message": event.message}
         case Interrupted():
@@ -83,7 +95,21 @@ def _run_start(event: RunStart) -> Record:
         "schemaVersion": SCHEMA_VERSION,
         "run": event.run,
         "planned": event.planned,
+        "carried": event.carried,
+        **_known(budget=event.budget),
         "problems": problems(event.problems),
+    }
+
+
+def _budget_exceeded(event: BudgetExceeded) -> Record:
+    return {
+        "type": "run:budgetExceeded",
+        **_known(experimentId=event.experiment_id),
+        "budget": event.budget,
+        "spent": event.spent,
+        "reserved": event.reserved,
+        "notStarted": event.not_started,
+        **({} if event.error is None else {"error": problem(event.error)}),
     }
 
 
@@ -102,14 +128,16 @@ def run_summary(finished: RunFinished, commands: Iterable[str]) -> Record:
 
 
 def counts(finished: RunFinished) -> Record:
-    """Attempts by what became of them."""
+    """Attempts by what became of them; carried ones are finished ones too."""
     return {
         "passed": finished.passed,
         "failed": finished.failed,
         "skipped": finished.skipped,
         "errored": finished.errored,
         "notStarted": finished.not_started,
+        **({"notStartedWhy": dict(finished.not_started_why)} if finished.not_started_why else {}),
         "cancelled": finished.cancelled,
+        "carried": finished.carried,
     }
 
 
@@ -133,6 +161,7 @@ def attempt_fields(result: AttemptResult) -> Record:
         "durationMs": result.duration_ms,
         **_known(usage=result.usage, estimatedCostUSD=result.estimated_cost_usd, skipReason=result.skip_reason),
         **({} if error is None else {"error": _error(error)}),
+        **_known(carriedFrom=result.carried_from, retries=list(result.retries) or None),
         "assertions": [_assertion(entry) for entry in result.assertions if entry.outcome != "passed"],
     }
 

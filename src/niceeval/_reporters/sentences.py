@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 from collections.abc import Iterable
 from itertools import takewhile
 
-from niceeval._base.terminal import Style, clock
+from niceeval._base.terminal import Style, clock, cut_counted, money
 from niceeval._model.result import Verdict
+from niceeval._model.run_events import BudgetExceeded, NotStarted
 from niceeval._reporters.deciding import IndexEntry
 from niceeval._reporters.state import Counts, Experiment, Pair, Running, RunState
+
+_WHY_CELLS = 200
 
 
 def counted(counts: Counts, *, always: Iterable[Verdict] = ("passed", "failed")) -> list[str]:
@@ -18,12 +23,17 @@ def counted(counts: Counts, *, always: Iterable[Verdict] = ("passed", "failed"))
     return [f"{number} {word}" for word in verdicts if (number := getattr(counts, word)) or word in kept]
 
 
-def sample(pair: Pair) -> str:
-    """`1/2 passed (50%)`, `1/1 passed (early exit)`, `0/2 passed (0%), 2 errored`, `skipped`."""
+def sample(pair: Pair, runs: int) -> str:
+    """`1/2 passed (50%)`, `1/1 passed (early exit)`, `0/2 passed (0%), 2 errored`, `skipped`.
+
+    A sample of `runs` attempts that was cut short claims no rate: `1/1 passed (1 of 2 ran)`.
+    """
     counts = pair.counts
     if not counts.judged:
         return "skipped"
     share = "early exit" if pair.early_exit else f"{_percent(counts.passed, counts.judged)}%"
+    if not pair.complete(runs):
+        share = f"{counts.finished} of {runs} ran"
     said = f"{counts.passed}/{counts.judged} passed ({share})"
     return f"{said}, {counts.errored} errored" if counts.errored else said
 
@@ -51,7 +61,7 @@ def pair_line(experiment: Experiment, pair: Pair, style: Style) -> str:
     if verdict == "skipped":
         parts += [style.clean(pair.skip_reason)] if pair.skip_reason else []
     else:
-        parts += [sample(pair), pair.figures.means(style)]
+        parts += [sample(pair, experiment.outline.runs), pair.figures.means(style)]
     return "  ".join(parts)
 
 
@@ -62,6 +72,7 @@ def index_line(entry: IndexEntry, style: Style) -> str:
         style.clean(entry.experiment_id),
         style.clean(entry.what),
         entry.locator or "",
+        "carried" if entry.carried else "",
     )
 
 
@@ -72,9 +83,52 @@ def progress_line(state: RunState, style: Style, now: float) -> str:
     if longest:
         first = longest[0]
         parts.append(f"{len(longest)} running, longest {style.clean(first.key.eval_id)} {elapsed(first, now)}")
-    if state.counts.finished:
-        parts.append(state.figures.total_cost())
+    if state.figures.attempts:
+        parts.append(state.figures.total_cost(state.start.budget if state.start else None))
     return f"[{clock(now - state.began, wide=True)}] {style.joined(*parts)}"
+
+
+def carried_line(state: RunState, style: Style) -> str:
+    """`↺ carried 22 results of RUN (cannot see: changes inside a deployed service)`."""
+    noun = "result" if state.carried == 1 else "results"
+    newest, *older = sorted(state.carried_from, reverse=True)
+    others = f" and {len(older)} other runs" if len(older) > 1 else "".join(f" and {style.clean(run)}" for run in older)
+    said = f"{style.mark('carried')} {state.carried} {noun} of {style.clean(newest)}{others}"
+    unseen = any(one.carried and one.outline.agent_version is None for one in state.experiments.values())
+    return f"{said} (cannot see: changes inside a deployed service)" if unseen else said
+
+
+def budget_lines(event: BudgetExceeded, style: Style, rerun: str) -> list[str]:
+    """`budget: compare/x stopped at $3.71 + $0.44 of $4.00; 3 not started`, and what to type with more of it."""
+    scope = "the run" if event.experiment_id is None else style.clean(event.experiment_id)
+    next_one = f" + {money(event.reserved)}" if event.reserved else ""
+    at = f"{money(event.spent)}{next_one} of {money(event.budget)}"
+    if event.experiment_id is not None:
+        rerun = shlex.join(["niceeval", "exp", event.experiment_id])
+    command = _with_budget(rerun, event.spent + event.not_started * event.reserved)
+    return [f"budget: {scope} stopped at {at}; {event.not_started} not started", f"  next: {style.clean(command)}"]
+
+
+def _with_budget(command: str, dollars: float) -> str:
+    """The command with a budget of at least so much, rounded up to whole dollars, or to cents below one."""
+    words = iter(shlex.split(command))
+    kept: list[str] = []
+    for word in words:
+        if word == "--budget":
+            next(words, None)
+        elif not word.startswith("--budget="):
+            kept.append(word)
+    enough = math.ceil(dollars) if dollars >= 1 else math.ceil(dollars * 100) / 100
+    return shlex.join([*kept, "--budget", f"{enough:g}"])
+
+
+def not_started_line(event: NotStarted, style: Style) -> str:
+    """`experiment-fatal: compare/x stopped: ExperimentFatalError: no key; 12 not started`."""
+    scope = style.clean(event.experiment_id or "every experiment")
+    if event.eval_id is not None:
+        scope = f"{style.clean(event.eval_id)} under {scope}"
+    why = cut_counted(style.clean(event.message.split("\n", 1)[0]), _WHY_CELLS, mark=style.glyphs.ellipsis)
+    return f"{style.clean(event.code)}: {scope} stopped: {why}; {event.count} not started"
 
 
 def elapsed(running: Running, now: float, *, limit: bool = False) -> str:

@@ -5,12 +5,14 @@ Results are let go as soon as they are counted; what stays is a small row per (e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from niceeval._model.result import AttemptResult, Phase, Verdict
 from niceeval._model.run_events import (
     AttemptKey,
+    BudgetExceeded,
     EarlyExit,
     EvalComplete,
     EvalStart,
@@ -18,6 +20,7 @@ from niceeval._model.run_events import (
     ExperimentOutline,
     Interrupted,
     LiveEvent,
+    NotStarted,
     Progress,
     RunFinished,
     RunSaved,
@@ -74,13 +77,14 @@ class Running:
 
 @dataclass(slots=True)
 class Pair:
-    """One eval under one experiment; `said` once its own line was printed."""
+    """One eval under one experiment; `said` once its own line was printed. `carried` of its attempts ran earlier."""
 
     eval_id: str
     order: int
     counts: Counts = field(default_factory=Counts)
     figures: Figures = field(default_factory=Figures)
     cancelled: int = 0
+    carried: int = 0
     early_exit: bool = False
     said: bool = False
     failed: IndexEntry | None = None
@@ -101,7 +105,10 @@ class Pair:
 
 @dataclass(slots=True)
 class Experiment:
-    """One experiment of the run; `wall` is the time its attempts took by this process's clock, in seconds."""
+    """One experiment of the run; `wall` is the time its attempts took by this process's clock, in seconds.
+
+    `carried` of the finished attempts are results of earlier runs; `figures` are of the others.
+    """
 
     outline: ExperimentOutline
     counts: Counts = field(default_factory=Counts)
@@ -110,6 +117,7 @@ class Experiment:
     running: int = 0
     cancelled: int = 0
     not_started: int = 0
+    carried: int = 0
     wall: float = 0.0
 
     def pair(self, eval_id: str) -> Pair:
@@ -128,6 +136,11 @@ class Experiment:
     def left(self) -> int:
         """Attempts that have not finished and still can."""
         return max(self.expected - self.counts.finished, 0)
+
+    @property
+    def ran(self) -> int:
+        """Attempts that finished in this run."""
+        return self.counts.finished - self.carried
 
     def evals(self) -> Counts:
         """Evals by folded verdict."""
@@ -156,6 +169,7 @@ class RunState:
         self.experiments: dict[str, Experiment] = {}
         self.running: dict[AttemptKey, Running] = {}
         self.peak = 0
+        self.carried_from: Counter[str] = Counter()
         self.counts = Counts()
         self.figures = Figures()
         self.interrupted = False
@@ -176,7 +190,9 @@ class RunState:
             case EarlyExit():
                 return self._early_exit(event)
             case ExperimentFailed():
-                self.experiments[event.experiment_id].not_started += event.not_started
+                self._drop([(event.experiment_id, event.not_started)])
+            case BudgetExceeded() | NotStarted():
+                self._drop(event.by_experiment)
             case Interrupted():
                 self.interrupted = True
             case RunSaved():
@@ -186,6 +202,20 @@ class RunState:
             case _:
                 pass
         return None
+
+    def _drop(self, counts: Iterable[tuple[str, int]]) -> None:
+        for experiment_id, count in counts:
+            self.experiments[experiment_id].not_started += count
+
+    @property
+    def carried(self) -> int:
+        """Attempts that were taken over from other runs."""
+        return self.carried_from.total()
+
+    @property
+    def ran(self) -> int:
+        """Attempts that finished in this run."""
+        return self.counts.finished - self.carried
 
     @property
     def planned(self) -> int:
@@ -261,8 +291,14 @@ class RunState:
             experiment.wall += now - running.started
         for counts in (self.counts, experiment.counts, pair.counts):
             counts.add(result.outcome)
-        for figures in (self.figures, experiment.figures, pair.figures):
-            figures.add(result)
+        pair.figures.add(result)
+        if result.carried_from is None:
+            self.figures.add(result)
+            experiment.figures.add(result)
+        else:
+            self.carried_from[result.carried_from.run] += 1
+            experiment.carried += 1
+            pair.carried += 1
         return Finished(experiment, pair, _remember(pair, experiment.outline.id, result))
 
     def _early_exit(self, event: EarlyExit) -> Finished:

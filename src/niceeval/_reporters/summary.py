@@ -102,7 +102,7 @@ def _rows(state: RunState, style: Style) -> _Table:
             continue
         heads.add(len(lines))
         lines.append(_experiment_head(experiment, style))
-        lines += _experiment_rows(pairs, style, fold)
+        lines += _experiment_rows(pairs, experiment.outline.runs, style, fold)
     return _Table(lines, frozenset(heads), MAX_ROWS)
 
 
@@ -116,7 +116,7 @@ def _experiment_head(experiment: Experiment, style: Style) -> str:
     return f"{name} ({who})  {said}" + (f", {evals.errored} errored" if evals.errored else "")
 
 
-def _experiment_rows(pairs: Sequence[Pair], style: Style, fold: bool) -> list[str]:
+def _experiment_rows(pairs: Sequence[Pair], runs: int, style: Style, fold: bool) -> list[str]:
     whole = [pair for pair in pairs if _all_passed(pair)] if fold else []
     rows: list[tuple[str, str, str, str]] = []
     if whole:
@@ -126,7 +126,7 @@ def _experiment_rows(pairs: Sequence[Pair], style: Style, fold: bool) -> list[st
         noun = "eval" if len(whole) == 1 else "evals"
         rows.append((style.symbol("passed"), f"{len(whole)} {noun}, every attempt passed", "", figures.means(style)))
     folded = {pair.eval_id for pair in whole}
-    rows += [_pair_row(pair, style) for pair in pairs if pair.eval_id not in folded]
+    rows += [_pair_row(pair, runs, style) for pair in pairs if pair.eval_id not in folded]
     return _aligned(rows)
 
 
@@ -134,10 +134,10 @@ def _all_passed(pair: Pair) -> bool:
     return pair.counts.passed == pair.counts.finished
 
 
-def _pair_row(pair: Pair, style: Style) -> tuple[str, str, str, str]:
+def _pair_row(pair: Pair, runs: int, style: Style) -> tuple[str, str, str, str]:
     verdict = pair.counts.fold() or "skipped"
     name = cut_middle(style.clean(pair.eval_id), _id_cells(style), mark=style.glyphs.ellipsis)
-    said = sample(pair)
+    said = sample(pair, runs)
     if verdict == "skipped" and pair.skip_reason:
         said += ": " + cut_counted(style.clean(pair.skip_reason), _WHAT_CELLS, mark=style.glyphs.ellipsis)
     return style.symbol(verdict), name, said, pair.figures.means(style)
@@ -200,16 +200,26 @@ def _foot(state: RunState, finished: RunFinished, style: Style, ending: Ending) 
 
 def _totals(state: RunState, finished: RunFinished, style: Style) -> list[str]:
     attempts = [f"{finished.passed} passed", f"{finished.failed} failed"]
-    others = (("errored", finished.errored), ("skipped", finished.skipped), ("not started", finished.not_started))
-    attempts += [f"{number} {word}" for word, number in others if number]
+    attempts += [f"{number} {word}" for word in ("errored", "skipped") if (number := getattr(finished, word))]
+    attempts.append(_not_started(finished))
     figures = state.figures
-    used = (figures.total_tokens(), figures.total_cost()) if figures.attempts else ()
-    cancelled = f"{finished.cancelled} cancelled" if finished.cancelled else ""
+    budget = None if state.start is None else state.start.budget
+    used = (figures.total_tokens(), figures.total_cost(budget)) if figures.attempts else ()
+    others = [f"{number} {word}" for word in ("carried", "cancelled") if (number := getattr(finished, word))]
     return [
         f"evals     {style.joined(*counted(state.evals()))}",
         f"attempts  {style.joined(*attempts)}",
-        style.joined(duration(finished.duration_ms), *used, cancelled),
+        style.joined(duration(finished.duration_ms), *used, *others),
     ]
+
+
+def _not_started(finished: RunFinished) -> str:
+    """`3 not started (budget)`, `5 not started (3 budget, 2 eval-fatal)`; empty for none."""
+    if not finished.not_started:
+        return ""
+    why = finished.not_started_why
+    reasons = why[0][0] if len(why) == 1 else ", ".join(f"{count} {reason}" for reason, count in why)
+    return f"{finished.not_started} not started" + (f" ({reasons})" if reasons else "")
 
 
 def _problems(problems: Sequence[NiceevalError], style: Style, language: str) -> list[str]:
@@ -234,7 +244,8 @@ def next_commands(state: RunState, finished: RunFinished, rerun: str) -> list[tu
     if finished.status == "interrupted":
         commands.append((rerun, f"{stored} of {finished.planned} attempts are stored"))
     elif finished.not_started:
-        commands.append((rerun, f"{finished.not_started} of {finished.planned} were not started"))
+        not_passed = "what did not pass, and " if entries else ""
+        commands.append((rerun, f"{not_passed}the {finished.not_started} not started"))
     elif not commands and stored:
         commands.append(("niceeval show", ""))
     return commands

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
 
 def duration(ms: float) -> str:
@@ -44,7 +45,7 @@ def tokens(amount: float) -> str:
     return f"{round(amount / 1e9):,}G"
 
 
-def money(usd: float | None) -> str:
+def money(usd: float | Decimal | None) -> str:
     """`$0.44`, `<$0.01` for less, `$0` where nothing is known to have been charged, `cost unknown` for None."""
     if usd is None or not math.isfinite(usd):
         return "cost unknown"

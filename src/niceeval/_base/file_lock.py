@@ -5,29 +5,37 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Iterator
+
+PATIENCE = 10.0
+"""Seconds after which a lock that is only ever held for a moment counts as stuck (its holder was stopped, say)."""
+_FIRST_WAIT, _LONGEST_WAIT = 0.0005, 0.02
 
 if sys.platform == "win32":
     import msvcrt
 
-    def _lock(descriptor: int, wait: bool) -> bool:
-        os.lseek(descriptor, 0, os.SEEK_SET)
+    # Locks are mandatory there: the byte lies far behind the data, which others have to read.
+    _BYTE = 0x3FFF_0000
+
+    def _lock(descriptor: int) -> bool:
+        os.lseek(descriptor, _BYTE, os.SEEK_SET)
         try:
-            msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         except OSError:
             return False
         return True
 
     def _unlock(descriptor: int) -> None:
-        os.lseek(descriptor, 0, os.SEEK_SET)
+        os.lseek(descriptor, _BYTE, os.SEEK_SET)
         msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
 
 else:
     import fcntl
 
-    def _lock(descriptor: int, wait: bool) -> bool:
+    def _lock(descriptor: int) -> bool:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
@@ -37,9 +45,14 @@ else:
 
 
 @contextlib.contextmanager
-def locked(descriptor: int) -> Iterator[None]:
-    """Hold the lock of an open file for the length of a block; waits for it."""
-    _lock(descriptor, wait=True)
+def locked(descriptor: int, *, patience: float = PATIENCE) -> Iterator[None]:
+    """Hold the lock of an open file for the length of a block. Waits for it; raises TimeoutError after `patience`."""
+    until, wait = time.monotonic() + patience, _FIRST_WAIT
+    while not _lock(descriptor):
+        if time.monotonic() > until:
+            raise TimeoutError("another process holds the lock and does not let it go")
+        time.sleep(wait)
+        wait = min(2 * wait, _LONGEST_WAIT)
     try:
         yield
     finally:
@@ -48,4 +61,4 @@ def locked(descriptor: int) -> Iterator[None]:
 
 def try_lock(descriptor: int) -> bool:
     """Take the lock of an open file for as long as it stays open; False where another holds it."""
-    return _lock(descriptor, wait=False)
+    return _lock(descriptor)

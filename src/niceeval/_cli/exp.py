@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from niceeval._base.clock import utc_text
 from niceeval._base.redaction import Redactor
 from niceeval._cli.dry import plan_document, plan_lines
 from niceeval._cli.errors import print_errors
@@ -105,6 +106,7 @@ class _Options:
 
 
 def _plan(options: _Options) -> RunPlan:
+    since = utc_text()
     streams = Streams.standard()
     live = not options.as_json and streams.err.isatty
     with StatusLine(streams.err, streams.err_style, live=live, doing="loading the project"):
@@ -121,7 +123,7 @@ def _plan(options: _Options) -> RunPlan:
             budget=options.budget,
             strict=options.strict,
         )
-        return with_carry(plan, plan.root / RESULTS_FOLDER, force=options.force)
+        return with_carry(plan, plan.root / RESULTS_FOLDER, force=options.force, since=since)
 
 
 def _say_plan(plan: RunPlan, streams: Streams, output: JsonOutput | None) -> int:
@@ -134,8 +136,9 @@ def _say_plan(plan: RunPlan, streams: Streams, output: JsonOutput | None) -> int
 
 
 def _rerun() -> str:
-    """The command that runs the same selection again."""
-    return shlex.join(["niceeval", *sys.argv[1:]]) if sys.argv[1:2] == ["exp"] else "niceeval exp"
+    """The command that runs the same selection again, and carries what has passed by then."""
+    words = [word for word in sys.argv[1:] if word != "--force"]
+    return shlex.join(["niceeval", *words]) if words[:1] == ["exp"] else "niceeval exp"
 
 
 class _Lines:

@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
+from niceeval._base.callsite import call_site
 from niceeval._base.errors import NiceevalError, Place, ProjectError
 from niceeval._base.places import author_place
 from niceeval._discover.arguments import Arguments, argument_place, described, is_coroutine_function
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     CaseEval = TypeVar("CaseEval", bound=Callable[[EvalContext, Any], Awaitable[None]])
 
 ATTRIBUTE: Final = "__niceeval_eval__"
-all_cases: Final[list[object]] = []
-"""Every value that was passed as `cases=`: it counts row by row, not as the file it was loaded from."""
+given_cases: Final[dict[str, list[object]]] = {}
+"""File -> every value that was passed as `cases=` in it: it counts row by row there, not as what it was loaded from."""
 
 _WANTED = {1: "it takes one, `t`", 2: "with cases= it takes two, `t` and the row"}
 
@@ -116,7 +117,7 @@ def _definition(place: Place, positional: tuple[object, ...], given: Mapping[str
         _require_cases(arguments, cases)
     description = given.get("description")
     if cases is not None:
-        all_cases.append(cases)
+        given_cases.setdefault(call_site().file, []).append(cases)
     if not callable(description) or cases is None:
         description = arguments.text("description")
     return EvalDefinition(
@@ -133,6 +134,8 @@ def _definition(place: Place, positional: tuple[object, ...], given: Mapping[str
 def _require_cases(arguments: Arguments, cases: object) -> None:
     if isinstance(cases, (str, bytes)) or not isinstance(cases, (Sequence, Mapping)):
         fix = "cases=list(...)" if hasattr(cases, "__iter__") else "cases=[...] or cases={...}"
+        if isinstance(cases, (str, bytes)):
+            fix = f"cases=load_yaml({cases!r}), or another loader of niceeval.loaders"
         raise arguments.error("cases", f"is {described(cases)}; it is a sequence or a mapping of rows", fix)
     place = argument_place(arguments.place, "cases") if not cases else arguments.place
     if not cases:

@@ -5,41 +5,83 @@ The rules (early exit means that one pass is enough):
 * with early exit, an attempt that passed is carried, and the eval's others are not needed;
 * without it a sample is all or nothing: carried whole where every attempt of it passed, else drawn again whole;
 * a killed run is resumed once: all that it recorded is carried, whatever came out;
+* so is what an invocation has sealed that overlaps with this one;
 * what took longer than the present timeout is run again.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from niceeval._base.clock import utc_text
+from niceeval._base.errors import NiceevalError, ResultsError
 from niceeval._plan.identity import Identities, Identity, changes
-from niceeval._plan.plan import AttemptPlan, RunPlan
+from niceeval._plan.plan import AttemptPlan, Looked, RunPlan
 from niceeval._plan.versions import Versions, agent_versions
 from niceeval._record.attempt import Attempt
-from niceeval._record.reader import runs_newest_first
-from niceeval._record.runs import Run
+from niceeval._record.claims import live_runs
+from niceeval._record.reader import complete_runs, runs_newest_first
+from niceeval._record.runs import Run, Skipped
+
+MAX_NAMED = 3
+"""Changes, or files that cannot be read, that are named; the others are counted."""
 
 
-def with_carry(plan: RunPlan, results_dir: Path, *, force: bool) -> RunPlan:
-    """The plan with identities, and a decision for every attempt; `force` decides that everything is run."""
+def with_carry(plan: RunPlan, results_dir: Path, *, force: bool, since: str | None = None) -> RunPlan:
+    """The plan with identities, and a decision for every attempt; `force` decides that everything is run.
+
+    `since` is when this invocation began (UTC ISO text; now by default): runs that ended later overlap with it.
+    """
     versions = agent_versions(plan.experiments)
-    identities = _identities(plan, versions)
-    if force:
-        decisions = {attempt.index: Decision(reason="--force", forced=True) for attempt in plan.attempts}
-    else:
-        carriable = {pair: one for pair, one in identities.items() if pair[0] not in versions.unknown}
-        decisions = decide(plan.attempts, carriable, runs_newest_first(results_dir))
-    return replace(
+    plan = replace(
         plan,
         versions=versions.known,
-        identities=identities,
-        decisions=decisions,
+        identities=_identities(plan, versions),
         warnings=(*plan.warnings, *versions.unknown.values()),
     )
+    if force:
+        decisions = {attempt.index: Decision(reason="--force", forced=True) for attempt in plan.attempts}
+        return replace(plan, decisions=decisions)
+    return _decided(plan, results_dir, since or utc_text(), frozenset(versions.unknown))
+
+
+def looked_again(plan: RunPlan, results_dir: Path) -> RunPlan:
+    """The plan, decided anew where runs have ended, or have begun, since it was decided."""
+    looked = plan.looked
+    if looked is None or (complete_runs(results_dir) == looked.complete and not live_runs(results_dir)):
+        return plan
+    return _decided(plan, results_dir, looked.since, looked.unknown)
+
+
+def _decided(plan: RunPlan, results_dir: Path, since: str, unknown: frozenset[str]) -> RunPlan:
+    # Before the results are read: what is sealed in between is found by looking again.
+    looked = Looked(since=since, complete=complete_runs(results_dir), unknown=unknown)
+    carriable = {pair: one for pair, one in plan.identities.items() if pair[0] not in unknown}
+    skipped: list[Skipped] = []
+    decisions = decide(
+        plan.attempts,
+        carriable,
+        runs_newest_first(results_dir, skipped.append),
+        live=live_runs(results_dir),
+        since=since,
+    )
+    warnings = [one for one in plan.warnings if one.code != "unreadable"]
+    return replace(plan, decisions=decisions, looked=looked, warnings=(*warnings, *_unreadable(skipped)))
+
+
+def _unreadable(skipped: Iterable[Skipped]) -> list[NiceevalError]:
+    """Results that are there, could not be read, and are therefore run again."""
+    found = [one for one in skipped if one.kind == "unreadable"]
+    named: list[NiceevalError] = [ResultsError("unreadable", path=one.path, problem=one.problem) for one in found]
+    more = len(named) - MAX_NAMED
+    if more <= 0:
+        return named
+    rest = ResultsError("unreadable", path=f"{more} more", problem="results that cannot be read")
+    return [*named[:MAX_NAMED], rest]
 
 
 def _identities(plan: RunPlan, versions: Versions) -> dict[Pair, Identity]:
@@ -71,13 +113,21 @@ class Decision:
 
 
 def decide(
-    attempts: Sequence[AttemptPlan], identities: Mapping[Pair, Identity], runs: Iterable[Run]
+    attempts: Sequence[AttemptPlan],
+    identities: Mapping[Pair, Identity],
+    runs: Iterable[Run],
+    *,
+    live: Collection[str] = (),
+    since: str | None = None,
 ) -> dict[int, Decision]:
     """A decision per attempt index. `runs` newest first; they are read only as far as needed.
 
-    What has no identity (its agent could not say its version) is run.
+    What has no identity (its agent could not say its version) is run. `live` are the names of runs that are under way;
+    those that ended after `since` overlap as well.
     """
-    history = _History({pair: identity.fingerprint for pair, identity in identities.items()}, runs)
+    fingerprints = {pair: identity.fingerprint for pair, identity in identities.items()}
+    history = _History(fingerprints, _Overlap(frozenset(live), since))
+    history.read(runs)
     pairs: dict[Pair, list[AttemptPlan]] = defaultdict(list)
     for attempt in attempts:
         pairs[attempt.experiment.id, attempt.eval.id].append(attempt)
@@ -94,22 +144,41 @@ def decide(
     return decisions
 
 
+@dataclass(frozen=True, slots=True)
+class _Overlap:
+    """Which runs overlap in time with this invocation."""
+
+    live: frozenset[str]
+    since: str | None
+
+    def holds(self, run: Run) -> bool:
+        if run.name in self.live:
+            return True
+        return run.complete and None not in (self.since, run.completed_at) and str(run.completed_at) > str(self.since)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sample:
-    """The newest stored attempts of one (experiment, eval) with the same identity, by attempt number."""
+    """Stored attempts of one (experiment, eval) with the same identity, by attempt number.
 
-    attempts: Mapping[int, Attempt]
-    resumed: bool
+    They are the newest run's that has any. `adopted`: attempt number -> why it stands whatever came out; such attempts
+    may come from several runs, one of which took over what another had recorded when it was killed itself.
+    """
+
+    attempts: dict[int, Attempt]
+    adopted: dict[int, str] = field(default_factory=dict)
 
 
 class _History:
     """The stored runs, newest first, as far as the plan needs them."""
 
-    def __init__(self, fingerprints: Mapping[Pair, str], runs: Iterable[Run]) -> None:
+    def __init__(self, fingerprints: Mapping[Pair, str], overlap: _Overlap) -> None:
         self._fingerprints = fingerprints
+        self._overlap = overlap
         self._samples: dict[Pair, _Sample] = {}
         self._newest: dict[Pair, Attempt] = {}
-        self._read(runs)
+        self._finished: set[str] = set()
+        self._open = set(fingerprints)
 
     def sample(self, pair: Pair) -> _Sample | None:
         return self._samples.get(pair)
@@ -119,64 +188,91 @@ class _History:
         newest = self._newest.get(pair)
         if newest is None:
             return "no earlier result"
-        old = newest.identity_parts
+        try:
+            old = newest.identity_parts
+        except ResultsError:
+            old = None
         if old is None:
             return "changed: identity (not recorded before)"
-        changed = changes(old.parts, parts)
-        return "changed: " + ("; ".join(changed[:3]) or "identity version")
+        changed = changes(old.parts, parts) or ["identity version"]
+        more = [f"{len(changed) - MAX_NAMED} more"] if len(changed) > MAX_NAMED else []
+        return "changed: " + "; ".join([*changed[:MAX_NAMED], *more])
 
-    def _read(self, runs: Iterable[Run]) -> None:
-        missing = set(self._fingerprints)
-        finished: set[str] = set()
+    def read(self, runs: Iterable[Run]) -> None:
         for run in runs:
-            by_pair: dict[Pair, dict[int, Attempt]] = defaultdict(dict)
-            experiments: set[str] = set()
-            for attempt in run.attempts:
-                pair = (attempt.experiment_id or "", attempt.eval_id)
-                experiments.add(pair[0])
-                if pair not in self._fingerprints:
-                    continue
-                self._newest.setdefault(pair, attempt)
-                if pair in missing and attempt.fingerprint == self._fingerprints[pair]:
-                    by_pair[pair][attempt.attempt] = attempt
-            for pair, found in by_pair.items():
-                # Only the newest run of an experiment can be one that was killed and not resumed yet.
-                resumed = not run.complete and pair[0] not in finished
-                self._samples[pair] = _Sample(attempts=found, resumed=resumed)
-                missing.discard(pair)
-            finished |= experiments
-            if not missing:
+            if not self._open:
                 return
+            self._add(run)
+
+    def _add(self, run: Run) -> None:
+        experiments = {attempt.experiment_id or "" for attempt in run.attempts}
+        for pair, found in self._fitting(run).items():
+            why = self._adopts(run, pair[0])
+            sample = self._samples.get(pair)
+            if sample is None:
+                self._samples[pair] = _Sample(attempts=found, adopted=dict.fromkeys(found, why) if why else {})
+            elif why:
+                for number in found.keys() - sample.attempts.keys():
+                    sample.attempts[number], sample.adopted[number] = found[number], why
+            if not why:
+                self._open.discard(pair)
+        if run.complete:
+            # Whatever was killed before this run was resumed by it, once.
+            self._finished |= experiments
+            self._open -= {pair for pair in self._samples if pair[0] in self._finished}
+
+    def _fitting(self, run: Run) -> dict[Pair, dict[int, Attempt]]:
+        """The run's attempts of open pairs that have the same identity."""
+        found: dict[Pair, dict[int, Attempt]] = defaultdict(dict)
+        for attempt in run.attempts:
+            pair = (attempt.experiment_id or "", attempt.eval_id)
+            if pair in self._open:
+                self._newest.setdefault(pair, attempt)
+                if attempt.fingerprint == self._fingerprints[pair]:
+                    found[pair][attempt.attempt] = attempt
+        return found
+
+    def _adopts(self, run: Run, experiment_id: str) -> str | None:
+        """Why all that a run recorded of an experiment stands; None where the ordinary rules hold."""
+        if self._overlap.holds(run):
+            return "sealed by an overlapping run"
+        return "killed run" if not run.complete and experiment_id not in self._finished else None
 
 
 def _from_sample(planned: Sequence[AttemptPlan], sample: _Sample) -> dict[int, Decision]:
     early_exit = planned[0].experiment.early_exit
-    if sample.resumed:
-        return _resumed(planned, sample, early_exit)
+    if sample.adopted:
+        return _adopted(planned, sample, early_exit)
     return _one_pass(planned, sample) if early_exit else _all_or_nothing(planned, sample)
 
 
-def _resumed(planned: Sequence[AttemptPlan], sample: _Sample, early_exit: bool) -> dict[int, Decision]:
-    """All that a killed run recorded, whatever came out; what it would have gone on with is run."""
-    decided = any(stored.outcome in ("passed", "errored") for stored in sample.attempts.values())
-    return {
-        attempt.index: Decision(
-            reason="killed run",
-            carried=sample.attempts.get(attempt.attempt),
-            needed=attempt.attempt in sample.attempts or not (early_exit and decided),
-        )
-        for attempt in planned
-    }
+def _adopted(planned: Sequence[AttemptPlan], sample: _Sample, early_exit: bool) -> dict[int, Decision]:
+    """All that was recorded, whatever came out; what the other run would have gone on with is run."""
+    decisions: dict[int, Decision] = {}
+    for attempt in planned:
+        stored = sample.attempts.get(attempt.attempt)
+        late = None if stored is None else _too_slow(stored, attempt)
+        if stored is None or late:
+            decisions[attempt.index] = Decision(reason=late or "no earlier result")
+        else:
+            decisions[attempt.index] = Decision(reason=sample.adopted[attempt.attempt], carried=stored)
+    return _without_unneeded(decisions) if early_exit else decisions
 
 
 def _one_pass(planned: Sequence[AttemptPlan], sample: _Sample) -> dict[int, Decision]:
-    decisions = {attempt.index: _passed_before(attempt, sample) for attempt in planned}
-    if any(decision.carried is not None for decision in decisions.values()):
-        return {
-            index: decision if decision.carried else Decision(reason="passed before", needed=False)
-            for index, decision in decisions.items()
-        }
-    return decisions
+    return _without_unneeded({attempt.index: _passed_before(attempt, sample) for attempt in planned})
+
+
+def _without_unneeded(decisions: dict[int, Decision]) -> dict[int, Decision]:
+    """Early exit: a pass or an error that is carried makes every attempt unnecessary that is not carried itself."""
+    outcomes = {decision.carried.outcome for decision in decisions.values() if decision.carried is not None}
+    reason = next((f"{outcome} before" for outcome in ("passed", "errored") if outcome in outcomes), None)
+    if reason is None:
+        return decisions
+    return {
+        index: decision if decision.carried is not None else Decision(reason=reason, needed=False)
+        for index, decision in decisions.items()
+    }
 
 
 def _passed_before(attempt: AttemptPlan, sample: _Sample) -> Decision:
@@ -202,6 +298,7 @@ def _all_or_nothing(planned: Sequence[AttemptPlan], sample: _Sample) -> dict[int
 
 
 def _too_slow(stored: Attempt, attempt: AttemptPlan) -> str | None:
-    if stored.duration_ms <= attempt.timeout * 1000:
+    """Why a pass does not stand; other outcomes say nothing of how long a pass takes."""
+    if stored.outcome != "passed" or stored.duration_ms <= attempt.timeout * 1000:
         return None
     return f"took {stored.duration_ms / 1000:.0f}s, over timeout {attempt.timeout:g}s"

@@ -1,15 +1,18 @@
 """The source closure: a file and the project modules that it imports, recursively, with the bytes' hashes.
 
 Imports are read, not run: `import` and `from ... import` statements anywhere in a file, relative ones and packages
-included, resolved inside the project. What is imported by a name made at run time, and files opened by hand, cannot
-be seen.
+included, resolved inside the project, from its root and from where Python itself finds a package (a `src` folder, an
+editable install). What is imported by a name made at run time, and files opened by hand, cannot be seen.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import importlib.util
 import os
+import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -32,13 +35,15 @@ class SourceFile:
         """`sha256:` and the hash of the bytes."""
         return digest(self.data)
 
-    @cached_property
     def tree(self) -> ast.Module | None:
-        """The syntax tree; None for what does not parse."""
-        try:
-            return ast.parse(self.data)
-        except (SyntaxError, ValueError, RecursionError):
-            return None
+        """The syntax tree, made anew each time, since it is much larger than the file; None for what does not parse."""
+        with warnings.catch_warnings():
+            # Python has warned of the same lines when it ran them.
+            warnings.simplefilter("ignore")
+            try:
+                return ast.parse(self.data)
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                return None
 
 
 class Sources:
@@ -48,6 +53,7 @@ class Sources:
         self._root = root
         self._files: dict[Path, SourceFile] = {}
         self._imports: dict[Path, tuple[Path, ...]] = {}
+        self._bases: dict[str, tuple[Path, ...]] = {}
 
     def file(self, path: Path) -> SourceFile:
         """A file by its absolute path."""
@@ -70,7 +76,7 @@ class Sources:
     def imports(self, path: Path) -> tuple[Path, ...]:
         """The project files that one file imports directly."""
         if path not in self._imports:
-            tree = self.file(path).tree
+            tree = self.file(path).tree()
             found = set(self._resolved(tree, path)) if tree is not None else set()
             self._imports[path] = tuple(sorted(found))
         return self._imports[path]
@@ -83,17 +89,33 @@ class Sources:
             return False
         return not _FOREIGN.intersection(parts)
 
+    def packages_above(self, path: Path) -> Iterator[Path]:
+        """The `__init__.py` files that importing a module runs before it."""
+        for folder in path.parents:
+            package = folder / "__init__.py"
+            if not self.is_inside(package) or not package.is_file():
+                return
+            yield package
+
     def _resolved(self, tree: ast.Module, path: Path) -> Iterator[Path]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 for alias in node.names:
-                    yield from self._module(self._root, alias.name.split("."))
+                    yield from self._absolute(alias.name.split("."))
             elif isinstance(node, ast.ImportFrom):
-                base = self._root if not node.level else _up(path.parent, node.level - 1)
                 steps = node.module.split(".") if node.module else []
-                yield from self._module(base, steps)
-                for alias in node.names:
-                    yield from self._module(base, [*steps, alias.name])
+                for rest in ([], *([alias.name] for alias in node.names)):
+                    if node.level:
+                        yield from self._module(_up(path.parent, node.level - 1), [*steps, *rest])
+                    else:
+                        yield from self._absolute([*steps, *rest])
+
+    def _absolute(self, steps: list[str]) -> Iterator[Path]:
+        name = steps[0]
+        if name not in self._bases:
+            self._bases[name] = tuple(dict.fromkeys([self._root, *filter(self.is_inside, _homes(name))]))
+        for base in self._bases[name]:
+            yield from self._module(base, steps)
 
     def _module(self, base: Path, steps: list[str]) -> Iterator[Path]:
         """The files that importing a dotted name runs: each package's `__init__.py`, and the module itself."""
@@ -111,6 +133,20 @@ class Sources:
                 return
             elif not folder.is_dir():
                 return
+
+
+def _homes(name: str) -> Iterator[Path]:
+    """The folders that Python finds a top-level module in; nothing is imported for it."""
+    if name in sys.stdlib_module_names:
+        return
+    try:
+        spec = importlib.util.find_spec(name)
+    except Exception:  # noqa: BLE001 - somebody's import hook, or a module without a spec: the root is looked at anyway
+        return
+    if spec is None:
+        return
+    places = spec.submodule_search_locations or ([spec.origin] if spec.has_location and spec.origin else [])
+    yield from (Path(place).parent for place in places)
 
 
 def digest(data: bytes) -> str:

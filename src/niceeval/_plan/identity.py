@@ -10,13 +10,14 @@ import functools
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from niceeval._base.json_values import normalise_json
-from niceeval._discover.define_eval import all_cases
+from niceeval._discover.define_eval import ATTRIBUTE, given_cases
 from niceeval._discover.specs import MISSING, EvalSpec, ExperimentSpec
 from niceeval._model.agent import Agent
 from niceeval._plan.closure import Sources, digest
@@ -25,6 +26,8 @@ from niceeval.loaders import loaded_files
 
 IDENTITY_VERSION = 1
 _MAX_SHOWN = 200
+_MAX_WRAPPERS = 20
+_DIGEST = "sha256:"
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
 
 
 def _change(name: str, old: str | None, new: str | None) -> str:
-    if (old or new or "").startswith("sha256:"):
+    if any(value is not None and value.startswith(_DIGEST) for value in (old, new)):
         return name if old is not None and new is not None else f"{name} ({'added' if old is None else 'removed'})"
     return f"{name}: {'(none)' if old is None else old} -> {'(none)' if new is None else new}"
 
@@ -62,6 +65,7 @@ class Identities:
         self._sources = Sources(root)
         self._experiments: dict[str, dict[str, str]] = {}
         self._evals: dict[Path, dict[str, str]] = {}
+        self._loaded = {id(loaded.value): loaded.file for loaded in loaded_files()}
 
     def of(self, spec: EvalSpec, experiment: ExperimentSpec, agent_version: str | None) -> Identity:
         """The identity of every attempt of one eval under one experiment."""
@@ -73,29 +77,52 @@ class Identities:
         if spec.file not in self._evals:
             closure = self._sources.closure([spec.file])
             parts = {f"eval source: {path}": found for path, found in closure.items()}
-            self._evals[spec.file] = {**parts, **self._data_parts(closure)}
-        row = {} if spec.row is MISSING else _row_part(spec)
-        return {**self._evals[spec.file], **row}
+            by_row = given_cases.get(str(spec.file), ())
+            self._evals[spec.file] = {**parts, **self._data_parts(closure, by_row)}
+        return {**self._evals[spec.file], **self._row_parts(spec)}
 
-    def _data_parts(self, closure: Mapping[str, str]) -> dict[str, str]:
-        """Data files that the closure's modules read, except values that were passed whole as `cases=`."""
-        parts: dict[str, str] = {}
-        for path in closure:
-            for loaded in loaded_files(str(self._root / path)):
-                if not any(loaded.value is cases for cases in all_cases):
-                    name = f"data: {self._shown(loaded.file)}"
-                    parts[name] = self._sources.file(loaded.file).digest
-        return parts
+    def _data_parts(self, closure: Iterable[str], by_row: Sequence[object] = ()) -> dict[str, str]:
+        """Data files that these modules read whole; not those whose value counts row by row."""
+        apart = {id(cases) for cases in by_row}
+        return dict(
+            self._data_part(loaded.file)
+            for path in closure
+            for loaded in loaded_files(str(self._root / path))
+            if id(loaded.value) not in apart
+        )
+
+    def _data_part(self, file: Path) -> tuple[str, str]:
+        return f"data: {self._shown(file)}", self._sources.file(file).digest
+
+    def _row_parts(self, spec: EvalSpec) -> dict[str, str]:
+        """The case row as its author gave it, where it is plain data.
+
+        Another one counts through the source, and through the whole of the data file that it came from.
+        """
+        if spec.row is MISSING:
+            return {}
+        cases, row = _given(spec)
+        file = self._loaded.get(id(cases))
+        plain, problems = normalise_json(row)
+        if problems:
+            return {} if file is None else dict([self._data_part(file)])
+        text = json.dumps(plain, sort_keys=True, ensure_ascii=True)
+        of = "" if file is None else f" of {self._shown(file)}"
+        return {f"row {spec.case}{of}": digest(text.encode())}
 
     def _experiment_parts(self, experiment: ExperimentSpec, agent_version: str | None) -> dict[str, str]:
         file = self._root / experiment.path
-        source = self._sources.file(file)
         base = experiment.path.removeprefix("experiments/").removesuffix(".py")
         entry = experiment.id.removeprefix(f"{base}/") if experiment.id != base else None
-        modules = self._sources.closure([*self._sources.imports(file), *agent_files(experiment.agent)])
+        modules = self._sources.closure([*self._sources.imports(file), *self._agent_modules(experiment.agent)])
         modules.pop(experiment.path, None)
-        parts = {f"experiment source: {experiment.path}": experiment_digest(source.tree, source.data, entry)}
-        parts |= {f"adapter source: {path}": found for path, found in modules.items()}
+        parts = {f"adapter source: {path}": found for path, found in modules.items()}
+        for path in [path for path in modules if path.startswith("experiments/")]:
+            # What another experiment file says of its own runs and labels matters as little as if it stood here.
+            del parts[f"adapter source: {path}"]
+            parts[f"experiment source: {path}"] = self._experiment_source(path, None, whole=True)
+        parts[f"experiment source: {experiment.path}"] = self._experiment_source(experiment.path, entry)
+        parts |= self._data_parts([experiment.path, *modules])
         parts |= {f"flags.{name}": _value(value) for name, value in experiment.flags.items()}
         parts |= {"agent": _value(experiment.agent.name), "model": _value(experiment.model)}
         parts |= {"reasoning_effort": _value(experiment.reasoning_effort), "strict": _value(self._strict)}
@@ -103,17 +130,25 @@ class Identities:
             parts["agent version"] = _value(agent_version)
         return parts
 
+    def _agent_modules(self, agent: Agent) -> Iterator[Path]:
+        for file in agent_files(agent):
+            yield from (file, *self._sources.packages_above(file))
+
+    def _experiment_source(self, path: str, entry: str | None, *, whole: bool = False) -> str:
+        source = self._sources.file(self._root / path)
+        return experiment_digest(source.tree(), source.data, entry, whole=whole)
+
     def _shown(self, file: Path) -> str:
         return file.relative_to(self._root).as_posix() if file.is_relative_to(self._root) else file.as_posix()
 
 
-def _row_part(spec: EvalSpec) -> dict[str, str]:
-    """The case row, where it is plain data; another one counts through the source and the data that made it."""
-    plain, problems = normalise_json(spec.row)
-    if problems:
-        return {}
-    text = json.dumps(plain, sort_keys=True, ensure_ascii=False)
-    return {f"row {spec.case}": digest(text.encode("utf-8", "surrogatepass"))}
+def _given(spec: EvalSpec) -> tuple[object, object]:
+    """`cases=` and the row in it, before it was converted to what the eval's parameter is annotated with."""
+    definition = getattr(spec.function, ATTRIBUTE, None)
+    cases = getattr(definition, "cases", None)
+    if cases is None or spec.case is None:
+        return None, spec.row
+    return cases, cases[spec.case] if isinstance(cases, Mapping) else cases[int(spec.case)]
 
 
 def _value(value: object) -> str:
@@ -132,14 +167,13 @@ def agent_files(agent: Agent) -> Iterator[Path]:
 
 
 def _file_of(callback: Any) -> Path | None:
-    while True:
-        inner = getattr(callback, "__wrapped__", None) or getattr(callback, "func", None)
-        if inner is None or inner is callback:
+    for _ in range(_MAX_WRAPPERS):
+        inner = callback.func if isinstance(callback, functools.partial) else getattr(callback, "__wrapped__", None)
+        if inner is None:
             break
         callback = inner
     code = getattr(getattr(callback, "__func__", callback), "__code__", None)
-    if code is not None:
+    if isinstance(code, CodeType):
         return Path(code.co_filename)
-    module = sys.modules.get(type(callback).__module__)
-    file = getattr(module, "__file__", None)
-    return Path(file) if file else None
+    file = getattr(sys.modules.get(type(callback).__module__), "__file__", None)
+    return Path(file) if isinstance(file, str) else None

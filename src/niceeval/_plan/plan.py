@@ -33,13 +33,26 @@ class AttemptPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What earlier results were like when the plan was decided.
+
+    `since`: when this invocation began; `complete`: runs that had ended; `unknown`: experiments whose agent could not
+    say its version, so that nothing of them is carried.
+    """
+
+    since: str
+    complete: frozenset[str]
+    unknown: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
     """One run: attempts in the order of experiment, eval, attempt.
 
     `experiments` are those with attempts; their `runs` and `early_exit` are already those of the command line, and
     their `timeout` is what an eval without its own gets. `budget` is the whole run's, in US dollars. `problems` make
-    the run incomplete, `warnings` do not. `versions` (experiment id -> its agent's version), `identities` and
-    `decisions` are filled in by `with_carry`.
+    the run incomplete, `warnings` do not. `versions` (experiment id -> its agent's version), `identities`, `decisions`
+    and `looked` (None where nothing was looked up) are filled in by `with_carry`.
     """
 
     root: Path
@@ -56,6 +69,7 @@ class RunPlan:
     versions: Mapping[str, str] = field(default_factory=dict)
     identities: Mapping[tuple[str, str], Identity] = field(default_factory=dict)
     decisions: Mapping[int, Decision] = field(default_factory=dict)
+    looked: Looked | None = None
 
     def decision(self, attempt: AttemptPlan) -> Decision | None:
         """What was decided about an attempt; None where nothing was looked up."""

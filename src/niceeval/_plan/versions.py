@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+import dataclasses
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from niceeval._base.errors import NiceevalError, ProjectError
 from niceeval._base.plain_text import clean_text
+from niceeval._discover.loading import error_text
 from niceeval._discover.specs import ExperimentSpec
+
+PATIENCE = 15.0
+"""Seconds that a `version` function may take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,25 +26,58 @@ class Versions:
     unknown: Mapping[str, NiceevalError]
 
 
-def agent_versions(experiments: Iterable[ExperimentSpec]) -> Versions:
-    """Ask every agent. One that raises, or answers with no text, is unknown: none of its results can be carried."""
+def agent_versions(experiments: Iterable[ExperimentSpec], *, patience: float = PATIENCE) -> Versions:
+    """Ask every agent, each function once.
+
+    One that raises, answers with no text, or not within `patience` seconds, is unknown: none of its results can be
+    carried.
+    """
     known: dict[str, str] = {}
     unknown: dict[str, NiceevalError] = {}
+    asked: dict[int, _Answer] = {}
     for experiment in experiments:
         version = experiment.agent.version
         if callable(version):
-            try:
-                answer: object = version()
-            except Exception as error:  # noqa: BLE001 - the agent's own function; what it raised is said
-                unknown[experiment.id] = _unknown(experiment, f"{type(error).__name__}: {error}")
+            if id(version) not in asked:
+                asked[id(version)] = _ask(version, patience)
+            answer = asked[id(version)]
+            if answer.problem is not None:
+                unknown[experiment.id] = _unknown(experiment, answer.problem)
                 continue
-            if not isinstance(answer, str):
-                unknown[experiment.id] = _unknown(experiment, f"it gave {type(answer).__name__}, not text")
-                continue
-            version = answer
+            version = answer.text
         if version is not None:
             known[experiment.id] = clean_text(version, 500)[0]
     return Versions(known=known, unknown=unknown)
+
+
+@dataclass(slots=True)
+class _Answer:
+    text: str = ""
+    problem: str | None = None
+
+
+def _ask(version: Callable[[], str], patience: float) -> _Answer:
+    """Call the function on a thread of its own, so that one that hangs holds nothing up."""
+    answer = _Answer(problem=f"it did not answer within {patience:g}s")
+
+    def call() -> None:
+        try:
+            said: object = version()
+        except BaseException as error:  # noqa: BLE001 - the agent's own function; what it raised is said
+            answer.problem = error_text(error)
+            return
+        if isinstance(said, str):
+            answer.text, answer.problem = said, None
+        else:
+            answer.problem = f"it gave {type(said).__name__}, not text"
+            getattr(said, "close", lambda: None)()
+
+    thread = threading.Thread(target=call, name="niceeval-agent-version", daemon=True)
+    # What it prints is not the command's answer.
+    with contextlib.redirect_stdout(sys.stderr):
+        thread.start()
+        thread.join(patience)
+    return dataclasses.replace(answer)
 
 
 def _unknown(experiment: ExperimentSpec, problem: str) -> ProjectError:

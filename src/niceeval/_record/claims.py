@@ -3,12 +3,14 @@
 Every invocation appends to a file of its own in `.niceeval/.claims/` and reads what the others append: `+ key` taken,
 `= key folder` stored in that folder of its run, `- key` given up. Taking is done under one lock. An invocation holds a
 lock on its own file while it lives; when that lock is free, or its process is gone, what it took and did not store is
-free again.
+free again. What an invocation said that had ended before this one began does not count: its results are history.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,7 +49,10 @@ class _Other:
     stored: dict[str, str] = field(default_factory=dict)
 
     def read(self) -> None:
+        """Take in what was appended since the last time."""
         try:
+            if os.stat(self.path).st_size <= self.offset:
+                return
             with open(self.path, "rb") as file:
                 file.seek(self.offset)
                 data = file.read()
@@ -83,6 +88,26 @@ class _Other:
             os.close(descriptor)
 
 
+def live_runs(results_dir: Path) -> frozenset[str]:
+    """The names of the runs of a results folder that are under way."""
+    try:
+        return frozenset(other.run for other in _all(results_dir / FOLDER) if other.alive())
+    except OSError:
+        return frozenset()
+
+
+def _all(folder: Path) -> Iterator[_Other]:
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if entry.name.endswith(_ENDING)]
+    except FileNotFoundError:
+        return
+    for name in names:
+        run, _, pid = name.removesuffix(_ENDING).rpartition(".")
+        if run and pid.isdigit():
+            yield _Other(folder / name, run, int(pid))
+
+
 class Claims:
     """This invocation's claims. `open` before the first attempt, `close` at the end. Raises OSError throughout."""
 
@@ -91,6 +116,7 @@ class Claims:
         self._run = run
         self._own = self._folder / f"{run}.{os.getpid()}{_ENDING}"
         self._others: dict[str, _Other] = {}
+        self._ended: set[str] = set()
         self._lock = -1
         self._file = -1
 
@@ -100,25 +126,31 @@ class Claims:
         self._lock = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
         with locked(self._lock):
             self._find_others()
-            if not any(other.alive() for other in self._others.values()):
-                # Nobody is left who could still need what the dead ones said.
+            ended = {name for name, other in self._others.items() if not other.alive()}
+            if len(ended) == len(self._others):
+                # Nobody is left who could still need what they said.
                 for other in self._others.values():
                     other.path.unlink(missing_ok=True)
-                self._others.clear()
+            for name in ended:
+                del self._others[name]
+            self._ended = ended
             self._file = os.open(self._own, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
             try_lock(self._file)
 
     def close(self) -> None:
-        """Take the file away; what was stored is found in the run itself from now on."""
-        if self._file == -1:
-            return
-        with locked(self._lock):
+        """Take the file away where nobody needs it; what was stored is found in the run itself from now on."""
+        if self._file != -1:
+            self._remove_own()
+        for descriptor in (self._file, self._lock):
+            if descriptor != -1:
+                os.close(descriptor)
+        self._file = self._lock = -1
+
+    def _remove_own(self) -> None:
+        with contextlib.suppress(OSError), locked(self._lock):
             self._find_others()
             if not any(other.alive() for other in self._others.values()):
                 self._own.unlink(missing_ok=True)
-        os.close(self._file)
-        os.close(self._lock)
-        self._file = self._lock = -1
 
     def take(self, key: str, *, forced: bool = False) -> Held | Stored | None:
         """Take an attempt: None where it is ours now, else who has it. `forced` takes it whoever has it."""
@@ -136,30 +168,43 @@ class Claims:
         """The attempt was not finished and is free again."""
         self._say(f"- {key}")
 
+    def refresh(self) -> None:
+        """Take in what the others have said and done; `held` answers from it."""
+        self._find_others()
+        for other in self._others.values():
+            other.read()
+            if other.taken and not other.alive():
+                self._bury(other)
+
+    def held(self, key: str) -> bool:
+        """Whether, as far as `refresh` saw, another invocation is still busy with the attempt."""
+        others = self._others.values()
+        return any(key in other.taken for other in others) and not any(key in other.stored for other in others)
+
     def _look(self, key: str) -> Held | Stored | None:
         self._find_others()
-        for name, other in list(self._others.items()):
+        held: Held | None = None
+        for other in self._others.values():
             other.read()
+            if key in other.taken and not other.alive():
+                self._bury(other)
             if key in other.stored:
                 return Stored(other.run, other.stored[key])
             if key in other.taken:
-                if other.alive():
-                    return Held(other.run)
-                # Read once more: it may have stored the attempt just before it ended.
-                other.read()
-                if key in other.stored:
-                    return Stored(other.run, other.stored[key])
-                self._others[name].taken.discard(key)
-        return None
+                held = Held(other.run)
+        return held
+
+    @staticmethod
+    def _bury(other: _Other) -> None:
+        # Once more: it may have stored something just before it ended.
+        other.read()
+        other.taken.clear()
 
     def _find_others(self) -> None:
-        with os.scandir(self._folder) as entries:
-            names = [entry.name for entry in entries if entry.name.endswith(_ENDING)]
-        for name in names:
-            if name not in self._others and name != self._own.name:
-                run, _, pid = name.removesuffix(_ENDING).rpartition(".")
-                if run and pid.isdigit():
-                    self._others[name] = _Other(self._folder / name, run, int(pid))
+        for other in _all(self._folder):
+            name = other.path.name
+            if name not in self._others and name not in self._ended and name != self._own.name:
+                self._others[name] = other
 
     def _say(self, line: str) -> None:
         os.write(self._file, f"{line}\n".encode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -104,11 +104,11 @@ def open_results(path: str | os.PathLike[str]) -> Results:
     if place.is_file():
         read = read_summary(place, results.locators)
         return _single(results, read.run, read.skipped)
+    if not _children(place) and (place / RESULTS_FOLDER).is_dir():
+        return open_results(place / RESULTS_FOLDER)
     if _is_run(place):
         read = read_run_folder(place, results.locators, expected=is_run_name(place.name))
         return _single(results, read.run, read.skipped)
-    if not _children(place) and (place / RESULTS_FOLDER).is_dir():
-        return open_results(place / RESULTS_FOLDER)
     return _folder(results, place)
 
 
@@ -143,15 +143,24 @@ def _folder(results: Results, folder: Path) -> Results:
     return results
 
 
-def runs_newest_first(folder: Path) -> Iterator[Run]:
-    """The runs of a results folder, each read when it is asked for; what cannot be read is passed over."""
+def runs_newest_first(folder: Path, on_skipped: Callable[[Skipped], None] = lambda _: None) -> Iterator[Run]:
+    """The runs of a results folder, each read when it is asked for; what cannot be read goes to `on_skipped`."""
     if not folder.is_dir():
         return
     locators = Locators(lambda: ())
     for name in reversed(_children(folder)):
-        run = read_run_folder(folder / name, locators, expected=True).run
-        if run is not None:
-            yield run
+        read = read_run_folder(folder / name, locators, expected=True)
+        for skipped in read.skipped:
+            on_skipped(skipped)
+        if read.run is not None:
+            yield read.run
+
+
+def complete_runs(folder: Path) -> frozenset[str]:
+    """The names of the runs of a results folder that have ended."""
+    if not folder.is_dir():
+        return frozenset()
+    return frozenset(name for name in _children(folder) if (folder / name / SUMMARY).is_file())
 
 
 def stored_attempt(run_folder: Path, place: str) -> Attempt:

@@ -18,6 +18,7 @@ from niceeval._base.errors import ResultsError
 from niceeval._model.o11y import O11ySummary
 from niceeval._model.result import AttemptResult, LogLine, RunSummary, SourceFile
 from niceeval._record import layout
+from niceeval._record.artifacts import unreadable
 from niceeval._record.attempt_files import FolderWriter
 from niceeval._record.encode import (
     INDEX_FROM_BYTES,
@@ -197,15 +198,12 @@ class RunWriter:
         self._is_stored(sealed.index, folder)
 
     def _carry(self, index: int, result: AttemptResult, source: Path) -> None:
-        with os.scandir(source) as entries:
-            links = [
-                entry.path
-                for entry in entries
-                if entry.name in layout.ARTIFACTS and entry.is_file(follow_symlinks=False)
-            ]
-        written = {os.path.basename(path) for path in links}
-        stored = record_without_secrets(encode(_flagged(result, written)), self._redact)
-        self._files.write(result.artifacts_dir, [(layout.RESULT, stored)], links)
+        links = _artifacts_in(source)
+        missing = _named_by_flags(result) - links.keys()
+        if missing:
+            raise unreadable(f"{source.name}/{min(missing)}", f"is missing in {source}")
+        stored = record_without_secrets(encode(_flagged(result, set(links))), self._redact)
+        self._files.write(result.artifacts_dir, [(layout.RESULT, stored)], list(links.values()))
         self._is_stored(index, result.artifacts_dir)
 
     def _is_stored(self, index: int, folder: str) -> None:
@@ -235,6 +233,30 @@ class RunWriter:
             return [(layout.EVENTS, events)]
         compact, index = events_index(events)
         return [(layout.EVENTS, compact), (layout.EVENTS_INDEX, index)]
+
+
+def _artifacts_in(folder: Path) -> dict[str, str]:
+    """The files beside a stored result: name -> path. Raises ResultsError (`unreadable`)."""
+    try:
+        with os.scandir(folder) as entries:
+            return {
+                entry.name: entry.path
+                for entry in entries
+                if entry.name in layout.ARTIFACTS and entry.is_file(follow_symlinks=False)
+            }
+    except OSError as error:
+        raise unreadable(str(folder), error.strerror or error) from error
+
+
+def _named_by_flags(result: AttemptResult) -> set[str]:
+    """The files that a result says lie beside it."""
+    flags = {
+        layout.EVENTS: result.has_events,
+        layout.SOURCES: result.has_sources,
+        layout.O11Y: result.has_o11y,
+        layout.LOGS: result.has_logs,
+    }
+    return {name for name, has in flags.items() if has}
 
 
 def _flagged(result: AttemptResult, written: set[str]) -> AttemptResult:

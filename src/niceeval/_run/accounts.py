@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
 from niceeval._base.clock import utc_text
@@ -69,13 +69,16 @@ def budget_exceeded(over: OverBudget, lanes: Mapping[str, Lane]) -> BudgetExceed
     )
 
 
-def unneeded(plan: RunPlan) -> Iterator[EarlyExit]:
-    """What results of earlier runs make unnecessary before anything starts, an eval at a time."""
+def unneeded(plan: RunPlan, cancelled: Collection[int]) -> Iterator[EarlyExit]:
+    """What results of earlier runs make unnecessary before anything starts, an eval at a time.
+
+    `cancelled` are the indices of those for which that still holds.
+    """
     left: dict[tuple[str, str], list[int]] = {}
     passed: set[tuple[str, str]] = set()
     for attempt in plan.attempts:
         pair, decision = (attempt.experiment.id, attempt.eval.id), plan.decision(attempt)
-        if decision is not None and not decision.needed:
+        if decision is not None and attempt.index in cancelled:
             left.setdefault(pair, []).append(attempt.attempt)
         elif decision is not None and decision.carried is not None and decision.carried.outcome == "passed":
             passed.add(pair)

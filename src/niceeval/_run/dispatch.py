@@ -8,10 +8,11 @@ put off until it has stored them or let them go.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import takewhile
 from typing import Literal, TypeAlias
 
 from niceeval._discover.specs import ExperimentSpec
@@ -82,14 +83,17 @@ class Dispatcher:
         self.budget = _budget(plan.budget)
         self.running: dict[int, AttemptPlan] = {}
         self.cancelled: set[int] = set()
+        self._settling: set[int] = set()
         self.not_started: Counter[str] = Counter()
         self.stopped = False
         self._closed: set[EvalKey] = set()
+        self._unneeded: defaultdict[EvalKey, list[AttemptPlan]] = defaultdict(list)
         self._changed = asyncio.Event()
         for attempt in plan.attempts:
             decision = plan.decision(attempt)
             if decision is not None and not decision.needed:
                 self.cancelled.add(attempt.index)
+                self._unneeded[attempt.experiment.id, attempt.eval.id].append(attempt)
             elif decision is None or decision.carried is None:
                 self.lanes[attempt.experiment.id].pending.append(attempt)
 
@@ -156,10 +160,15 @@ class Dispatcher:
         """An attempt was taken and not run: another invocation has it, or has stored it."""
         return self._left(attempt, lambda budget: budget.came_to_nothing(attempt.index))
 
+    def settles(self, attempt: AttemptPlan) -> None:
+        """An attempt has a result, which is being stored: nothing makes it unnecessary any more."""
+        self._settling.add(attempt.index)
+
     def _left(self, attempt: AttemptPlan, account: Callable[[Budget], None]) -> Lane:
         lane = self.lanes[attempt.experiment.id]
         lane.running -= 1
         self.running.pop(attempt.index, None)
+        self._settling.discard(attempt.index)
         for budget in (lane.budget, self.budget):
             if budget is not None:
                 account(budget)
@@ -170,46 +179,57 @@ class Dispatcher:
         """Another invocation runs this attempt now: look again later."""
         self.came_to_nothing(attempt).put_off.append(attempt)
 
-    def try_again(self, at_most: int) -> None:
-        """Let attempts that were put off be taken once more."""
+    def try_again(self, held: Callable[[AttemptPlan], bool]) -> None:
+        """Let attempts that were put off be taken once more, but for those that are `held` still."""
         for lane in self.lanes.values():
-            chosen, lane.put_off = lane.put_off[:at_most], lane.put_off[at_most:]
-            lane.again.extend(chosen)
-        self.wake()
+            still = [held(attempt) for attempt in lane.put_off]
+            if not all(still):
+                both = list(zip(lane.put_off, still, strict=True))
+                lane.put_off = [attempt for attempt, is_held in both if is_held]
+                lane.again.extend(attempt for attempt, is_held in both if not is_held)
+                self.wake()
+
+    def needed_after_all(self, attempt: AttemptPlan) -> None:
+        """An attempt that was to be carried has to be run, and so may be what it made unnecessary."""
+        lane = self.lanes[attempt.experiment.id]
+        lane.again.append(attempt)
+        key = (attempt.experiment.id, attempt.eval.id)
+        for other in self._unneeded.pop(key, ()):
+            self.cancelled.discard(other.index)
+            lane.again.append(other)
 
     # Taking away ------------------------------------------------------------------------------------------------
 
-    def close_eval(self, attempt: AttemptPlan, verdict: Verdict) -> list[AttemptPlan]:
-        """Early exit: after a pass or an error, the eval's other attempts under that experiment are not needed.
-
-        Returns them; those that run have to be cancelled by the caller.
-        """
+    def unneeded_after(self, attempt: AttemptPlan, verdict: Verdict) -> list[AttemptPlan]:
+        """Early exit: the eval's other attempts under that experiment, which a pass or an error makes unnecessary."""
         key = (attempt.experiment.id, attempt.eval.id)
         experiment = attempt.experiment
         alone = experiment.runs == 1 or not experiment.early_exit
         if alone or verdict not in ("passed", "errored") or key in self._closed:
             return []
-        waiting = self._take_away(self.lanes[experiment.id], attempt.eval.id)
-        running = [
+        lane = self.lanes[experiment.id]
+        # Attempts start in plan order: what is in `pending` of an eval that was started comes next there.
+        waiting = takewhile(lambda other: other.eval.id == attempt.eval.id, lane.pending)
+        return [
             other
-            for other in self.running.values()
-            if other.index != attempt.index and (other.experiment.id, other.eval.id) == key
+            for other in (*waiting, *lane.again, *lane.put_off, *self.running.values())
+            if (other.experiment.id, other.eval.id) == key
+            and other.index != attempt.index
+            and other.index not in self._settling
         ]
-        others = [*waiting, *running]
-        if others:
-            self._closed.add(key)
-            self.cancelled.update(other.index for other in others)
-        return others
 
-    def _take_away(self, lane: Lane, eval_id: str) -> list[AttemptPlan]:
-        """What waits of an eval that was started: attempts start in plan order, so those in `pending` come next."""
-        taken: list[AttemptPlan] = []
-        while lane.pending and lane.pending[0].eval.id == eval_id:
-            taken.append(lane.pending.popleft())
-        taken += [attempt for attempt in (*lane.again, *lane.put_off) if attempt.eval.id == eval_id]
-        lane.again = deque(attempt for attempt in lane.again if attempt.eval.id != eval_id)
-        lane.put_off = [attempt for attempt in lane.put_off if attempt.eval.id != eval_id]
-        return taken
+    def close_eval(self, attempt: AttemptPlan, verdict: Verdict) -> list[AttemptPlan]:
+        """Take away what `unneeded_after` names, and return it; what runs of it has to be cancelled by the caller."""
+        others = self.unneeded_after(attempt, verdict)
+        if others:
+            self._closed.add((attempt.experiment.id, attempt.eval.id))
+            self.cancelled.update(other.index for other in others)
+            lane = self.lanes[attempt.experiment.id]
+            while lane.pending and lane.pending[0].eval.id == attempt.eval.id:
+                lane.pending.popleft()
+            lane.again = deque(other for other in lane.again if other.eval.id != attempt.eval.id)
+            lane.put_off = [other for other in lane.put_off if other.eval.id != attempt.eval.id]
+        return others
 
     def drop_eval(self, eval_id: str, experiment_id: str | None, reason: str) -> dict[str, int]:
         """An eval is doomed, under one experiment or all: none of its attempts starts. How many, by experiment."""

@@ -30,20 +30,22 @@ from niceeval._model.run_events import (
     RunNotice,
     RunSaved,
 )
+from niceeval._plan.carry import looked_again
 from niceeval._plan.plan import AttemptPlan, RunPlan
-from niceeval._record.attempt import Attempt
-from niceeval._record.claims import Held
+from niceeval._record.claims import Held, Stored
 from niceeval._record.writer import RunWriter
 from niceeval._run.accounts import budget_exceeded, run_start, run_summary, unneeded
 from niceeval._run.attempt import FinishedAttempt, RunningAttempt
+from niceeval._run.attempt_names import key_of, label_of, stored_name_of
 from niceeval._run.blocks import Blocks
 from niceeval._run.dispatch import SETUP_FAILED, Dispatcher, Lane, OverBudget, attempt_numbers
 from niceeval._run.hooks import Hooks
 from niceeval._run.limits import DEFAULT_LIMITS, Limits
 from niceeval._run.outcome import Status, Tally
 from niceeval._run.seal import Sources, seal, verdict_of
-from niceeval._run.sharing import Sharing, taken_over
+from niceeval._run.sharing import Sharing
 from niceeval._run.spending import spending_of
+from niceeval._run.taking_over import TakingOver
 
 Emit = Callable[[LiveEvent], None]
 
@@ -51,8 +53,6 @@ THREADS_PER_ATTEMPT = 4
 """Plain-function guests that may run at once, per attempt that may run at once."""
 LOOK_AGAIN = 0.25
 """Seconds between two looks at what other invocations have done with attempts that were put off."""
-CARRY_AT_ONCE = 64
-"""Stored attempts that are taken over at a time."""
 
 
 class RunHandle:
@@ -101,19 +101,30 @@ async def run_plan(plan: RunPlan, writer: RunWriter, outside: Outside, handle: R
 
     Raises ResultsError (`cannot-write`) where the run folder cannot be made.
     """
-    return await _Run(plan, writer, outside, handle).run()
+    writer.begin()
+    sharing = Sharing(plan, writer.results_dir, writer.name)
+    sharing.open()
+    try:
+        # Only from here on does everybody see that this run is alive: who has ended before is found by looking again.
+        plan = looked_again(plan, writer.results_dir)
+        return await _Run(plan, writer, outside, handle, sharing).run()
+    finally:
+        sharing.close()
 
 
 class _Run:
-    def __init__(self, plan: RunPlan, writer: RunWriter, outside: Outside, handle: RunHandle) -> None:
+    def __init__(self, plan: RunPlan, writer: RunWriter, outside: Outside, handle: RunHandle, sharing: Sharing) -> None:
         self._plan = plan
         self._writer = writer
         self._outside = outside
         self._emit = outside.emit
         self._handle = handle
+        self._sharing = sharing
         self._dispatch = Dispatcher(plan)
         self._tasks: dict[int, asyncio.Task[FinishedAttempt]] = {}
         self._tally = Tally(plan)
+        self._taking_over = TakingOver(plan, writer, sharing, self._tally, outside.emit)
+        self._waits_for: set[str] = set()
         self._sources = Sources(plan.root)
         self._blocks = Blocks(plan.root, outside.emit, self._is_running)
         self._watch = LoopWatch(self._blocks.add, self._on_stuck)
@@ -125,11 +136,9 @@ class _Run:
 
     async def run(self) -> RunFinished:
         started_at, started = utc_text(), time.monotonic()
-        self._writer.begin()
-        self._writer.reserve([_name(attempt) for attempt in self._plan.attempts])
-        self._sharing = Sharing(self._plan, self._writer.results_dir, self._writer.name, self._say_problem)
-        self._sharing.open()
+        self._writer.reserve([stored_name_of(attempt) for attempt in self._plan.attempts])
         self._emit(run_start(self._plan, self._writer))
+        self._sharing.tell(self._say_problem)
         self._watch.start()
         self._loop = asyncio.get_running_loop()
         self._handle.bind(self._interrupt)
@@ -141,7 +150,6 @@ class _Run:
             self._handle.bind(None)
             self._watch.stop()
             self._threads.close()
-            self._sharing.close()
         return self._finish(started_at, round((time.monotonic() - started) * 1000))
 
     def _say_problem(self, message: str) -> None:
@@ -151,35 +159,11 @@ class _Run:
 
     async def _carry_over(self) -> None:
         """Store again what the plan takes over from earlier runs. What cannot be read after all is run."""
-        batch: list[tuple[AttemptPlan, Attempt]] = []
-        for attempt in self._plan.attempts:
-            decision = self._plan.decision(attempt)
-            if decision is not None and decision.carried is not None:
-                batch.append((attempt, decision.carried))
-            if len(batch) == CARRY_AT_ONCE:
-                await asyncio.gather(*(self._carry(*one) for one in batch))
-                batch.clear()
-        await asyncio.gather(*(self._carry(*one) for one in batch))
-        for event in unneeded(self._plan):
+        left = await self._taking_over.planned()
+        for attempt in left:
+            self._dispatch.needed_after_all(attempt)
+        for event in unneeded(self._plan, self._dispatch.cancelled):
             self._emit(event)
-
-    async def _carry(self, attempt: AttemptPlan, stored: Attempt) -> None:
-        if not await self._take_over(attempt, stored):
-            self._dispatch.lanes[attempt.experiment.id].again.append(attempt)
-
-    async def _take_over(self, attempt: AttemptPlan, stored: Attempt) -> bool:
-        """Store an attempt of another run in this one; False where that is not possible."""
-        try:
-            result = taken_over(stored, self._writer.artifacts_dir(_name(attempt)))
-            source = stored.run_folder / stored.artifacts_dir
-            await asyncio.wrap_future(self._writer.carry(attempt.index, result, source))
-        except ResultsError as error:
-            self._say_problem(f"{attempt.experiment.id} {attempt.eval.id}: not taken over: {error.message()}")
-            return False
-        self._tally.add(result)
-        self._sharing.stored(attempt, result.artifacts_dir)
-        self._emit(EvalComplete(key=_key(attempt), result=result))
-        return True
 
     # Workers ----------------------------------------------------------------------------------------------------
 
@@ -198,7 +182,9 @@ class _Run:
     async def _look_again(self) -> None:
         while True:
             await asyncio.sleep(LOOK_AGAIN)
-            self._dispatch.try_again(at_most=2 * self._plan.concurrency)
+            if any(lane.put_off for lane in self._dispatch.lanes.values()):
+                self._sharing.refresh()
+                self._dispatch.try_again(self._sharing.held)
 
     async def _worker(self) -> None:
         while True:
@@ -244,7 +230,7 @@ class _Run:
 
     def _broke(self, attempt: AttemptPlan, error: Exception) -> None:
         frame = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"{_label(attempt)}: {error_text(error)}"
+        text = f"{label_of(attempt)}: {error_text(error)}"
         report = f"report it: {shown_file(frame.filename, self._plan.root)}:{frame.lineno} in {frame.name}"
         problem = NiceevalError("broke", error=text, report=report)
         self._tally.problem(problem)
@@ -256,20 +242,38 @@ class _Run:
     async def _one(self, attempt: AttemptPlan) -> None:
         others = self._sharing.take(attempt)
         if isinstance(others, Held):
+            self._say_waiting(others.run)
             self._dispatch.put_off(attempt)
             return
         if others is not None:
-            stored = self._sharing.read(others)
-            if stored is not None and await self._take_over(attempt, stored):
-                lane = self._dispatch.came_to_nothing(attempt)
-                self._close_others(attempt, stored.outcome)
-                await self._tear_down_if_over(lane)
+            if await self._adopt(attempt, others):
                 return
+            self._sharing.take(attempt, anyway=True)
         await self._tear_down_if_over(await self._run_one(attempt))
 
+    async def _adopt(self, attempt: AttemptPlan, others: Stored) -> bool:
+        """Take over what another invocation has just stored; False where that is not possible."""
+        stored = self._sharing.read(others)
+        if stored is None:
+            return False
+        self._dispatch.settles(attempt)
+        cut = bool(self._dispatch.unneeded_after(attempt, stored.outcome))
+        if not await self._taking_over.one(attempt, stored, early_exited=cut):
+            return False
+        lane = self._dispatch.came_to_nothing(attempt)
+        self._close_others(attempt, stored.outcome)
+        await self._tear_down_if_over(lane)
+        return True
+
+    def _say_waiting(self, run: str) -> None:
+        if run not in self._waits_for:
+            self._waits_for.add(run)
+            message = f"run {run} is busy with attempts of this run; what it stores is taken over"
+            self._emit(RunNotice(code="shared-results", level="info", message=message))
+
     async def _run_one(self, attempt: AttemptPlan) -> Lane:
-        key = _key(attempt)
-        label = _label(attempt)
+        key = key_of(attempt)
+        label = label_of(attempt)
         self._emit(EvalStart(key=key, started_at=utc_text(), timeout=attempt.timeout))
         running = RunningAttempt(attempt, self._plan, self._host, label, self._progress(key), self._outside.limits)
         task = asyncio.create_task(running.run(), name=label)
@@ -309,6 +313,7 @@ class _Run:
         for diagnostic in self._blocks.taken(label):
             finished.driver.log.diagnose(diagnostic)
         verdict = verdict_of(finished, strict=self._plan.strict)
+        self._dispatch.settles(attempt)
         # What is doomed is not started, rather than cancelled as unnecessary; and nothing of it starts meanwhile.
         doomed = self._drop_doomed(attempt, finished)
         others = self._close_others(attempt, verdict)
@@ -316,7 +321,7 @@ class _Run:
             finished,
             plan=self._plan,
             verdict=verdict,
-            artifacts_dir=self._writer.artifacts_dir(_name(attempt)),
+            artifacts_dir=self._writer.artifacts_dir(stored_name_of(attempt)),
             early_exited=bool(others),
             sources=self._sources,
         )
@@ -446,16 +451,3 @@ def _no_progress(
     total: float | None = None,
 ) -> None:
     return None
-
-
-def _label(attempt: AttemptPlan) -> str:
-    return f"{attempt.experiment.id} {attempt.eval.id} {attempt.attempt}"
-
-
-def _name(attempt: AttemptPlan) -> tuple[str, str, str, str | None, int]:
-    experiment = attempt.experiment
-    return (experiment.id, attempt.eval.id, experiment.agent.name, experiment.model, attempt.attempt)
-
-
-def _key(attempt: AttemptPlan) -> AttemptKey:
-    return AttemptKey(attempt.experiment.id, attempt.eval.id, attempt.attempt)

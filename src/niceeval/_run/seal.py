@@ -98,7 +98,7 @@ def seal(
         description=attempt.eval.description,
         tags=attempt.eval.tags,
         experiment_id=attempt.experiment.id,
-        experiment=_experiment(attempt, plan),
+        experiment=experiment_info(attempt, plan),
         agent=attempt.experiment.agent.name,
         model=attempt.experiment.model,
         outcome=verdict,
@@ -148,7 +148,8 @@ def _with_origin(assertion: AssertionResult, driver: Driver) -> AssertionResult:
     return replace(assertion, reason=replace(reason, declared=True))
 
 
-def _experiment(attempt: AttemptPlan, plan: RunPlan) -> ExperimentInfo:
+def experiment_info(attempt: AttemptPlan, plan: RunPlan) -> ExperimentInfo:
+    """The configuration that the attempt belongs to, as results say it."""
     experiment = attempt.experiment
     return ExperimentInfo(
         id=experiment.id,

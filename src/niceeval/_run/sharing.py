@@ -1,4 +1,4 @@
-"""Sharing a project's work with other invocations that run at the same time: who runs what, and taking results over."""
+"""Sharing a project's work with other invocations that run at the same time: who runs what, and where it is stored."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from niceeval._base.errors import ResultsError
-from niceeval._model.result import AttemptResult, CarriedFrom
 from niceeval._plan.plan import AttemptPlan, RunPlan
 from niceeval._record.attempt import Attempt
 from niceeval._record.claims import Claims, Held, Stored
@@ -17,13 +14,24 @@ from niceeval._record.reader import stored_attempt
 
 
 class Sharing:
-    """This run's claims on attempts. Where they cannot be kept, the run goes on alone and `on_problem` is told once."""
+    """This run's claims on attempts. Where they cannot be kept, the run goes on alone, and that is said once.
 
-    def __init__(self, plan: RunPlan, results_dir: Path, run: str, on_problem: Callable[[str], None]) -> None:
+    `tell` names who is told of problems; those before it are told then.
+    """
+
+    def __init__(self, plan: RunPlan, results_dir: Path, run: str) -> None:
         self._plan = plan
         self._results_dir = results_dir
         self._claims: Claims | None = Claims(results_dir, run)
-        self._on_problem = on_problem
+        self._untold: list[str] = []
+        self.say_problem: Callable[[str], None] = self._untold.append
+
+    def tell(self, say_problem: Callable[[str], None]) -> None:
+        """From now on problems are said at once."""
+        self.say_problem = say_problem
+        for message in self._untold:
+            say_problem(message)
+        self._untold.clear()
 
     def open(self) -> None:
         """Say that this run is alive."""
@@ -33,10 +41,13 @@ class Sharing:
         """Say that it is over."""
         self._guarded(lambda claims: claims.close())
 
-    def take(self, attempt: AttemptPlan) -> Held | Stored | None:
-        """Take an attempt; else who runs it, or where it is stored. With `--force` nothing of others is taken over."""
+    def take(self, attempt: AttemptPlan, *, anyway: bool = False) -> Held | Stored | None:
+        """Take an attempt; else who runs it, or where it is stored.
+
+        With `--force`, or `anyway`, nothing of others is taken over.
+        """
         decision = self._plan.decision(attempt)
-        forced = decision is not None and decision.forced
+        forced = anyway or (decision is not None and decision.forced)
         found: Held | Stored | None = None
 
         def take(claims: Claims) -> None:
@@ -45,6 +56,14 @@ class Sharing:
 
         self._guarded(take)
         return found
+
+    def refresh(self) -> None:
+        """Take in what other invocations have done since the last time."""
+        self._guarded(lambda claims: claims.refresh())
+
+    def held(self, attempt: AttemptPlan) -> bool:
+        """Whether another invocation is still busy with an attempt, as far as `refresh` saw."""
+        return self._claims is not None and self._claims.held(self._key(attempt))
 
     def stored(self, attempt: AttemptPlan, folder: str) -> None:
         """The attempt is on disk, in that folder of this run."""
@@ -59,7 +78,7 @@ class Sharing:
         try:
             return stored_attempt(self._results_dir / stored.run, stored.folder)
         except ResultsError as error:
-            self._on_problem(error.message())
+            self.say_problem(error.message())
             return None
 
     def _key(self, attempt: AttemptPlan) -> str:
@@ -75,14 +94,4 @@ class Sharing:
             act(self._claims)
         except OSError as error:
             self._claims = None
-            self._on_problem(f"claims cannot be kept ({error.strerror or error}); other invocations are not seen")
-
-
-def taken_over(attempt: Attempt, artifacts_dir: str) -> AttemptResult:
-    """A stored attempt as it is stored again in this run: it says where it was run first.
-
-    Raises ResultsError (`unreadable`).
-    """
-    result = attempt.result()
-    origin = result.carried_from or CarriedFrom(run=attempt.run, locator=result.locator)
-    return replace(result, artifacts_dir=artifacts_dir, carried_from=origin)
+            self.say_problem(f"claims cannot be kept ({error.strerror or error}); other invocations are not seen")

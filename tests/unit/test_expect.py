@@ -255,7 +255,7 @@ def test_a_predicate_without_an_answer_is_the_authors_error(predicate: Any, prob
 
 
 BAD_MATCHERS: list[tuple[Any, str, str]] = [
-    (lambda: as_any("x"), '"x" is no matcher', 'write equals("x")'),
+    (lambda: as_any("x"), "'x' is no matcher", "write equals('x')"),
     (lambda: as_any(str), "the class str is no matcher", "lambda value: isinstance(value, str)"),
     (lambda: as_any(is_true), "is_true makes a matcher and is none itself", "call it: is_true(...)"),
     (lambda: includes(), "includes() asks for nothing", "give a non-empty text"),

@@ -77,10 +77,15 @@ def test_an_error_shows_code_place_source_and_hint() -> None:
 
 
 def test_the_users_own_frames_follow_an_error() -> None:
-    """The last frames of the user's traceback are quoted."""
-    error = ErrorInfo(code="author-error", phase="eval", message="KeyError: 'x'", trace="a\nb\nc\nd\ne")
+    """The innermost one whole, and of the project's own the innermost too where a library raised."""
+    frames = ["adapters/bot.py:13 in send", "    await post()", "…/urllib/request.py:9 in open", "…/http/x.py:1 in f"]
+    error = ErrorInfo(code="adapter-error", phase="eval", message="KeyError: 'x'", trace="\n".join(frames))
     shown = block(a_result("errored", error_info=error))
-    assert [line for line in shown if line.startswith("    ")] == ["    c", "    d", "    e"]
+    assert [line.strip() for line in shown if line.startswith("    ")] == [
+        "adapters/bot.py:13 in send",
+        "await post()",
+        "…/http/x.py:1 in f",
+    ]
     assert "  in eval" in shown
 
 

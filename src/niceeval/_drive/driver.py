@@ -172,12 +172,12 @@ class Driver:
 
     # Sending ----------------------------------------------------------------------------------------------------
 
-    def sending(self, call: str, site: CallSite, make: Callable[[], Any]) -> Sending[Any]:
+    def sending(self, call: str, site: CallSite, make: Callable[[], Any], result_names: frozenset[str]) -> Sending[Any]:
         """An awaitable for one send, registered so that one nobody awaits is found."""
         if self.late > MAX_LATE:
             return Sending(_rest, call, site)
         self._require_unsealed()
-        sending: Sending[Any] = Sending(make, call, site)
+        sending: Sending[Any] = Sending(make, call, site, result_names)
         self._sendings.append(sending)
         if len(self._sendings) > 64:
             self._sendings = [held for held in self._sendings if not held.finished]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 import traceback
 from collections.abc import Iterator
@@ -104,11 +103,11 @@ def user_frames(error: BaseException, root: Path) -> str | None:
 
 
 def shown_file(filename: str, root: Path) -> str:
-    """A file below the root by its relative path, another one by its last parts."""
+    """A file below the root by its relative path, another one by its last parts, after `…/`."""
     if filename.startswith(str(root) + os.sep):
         return os.path.relpath(filename, root).replace(os.sep, "/")
     parts = filename.replace(os.sep, "/").split("/")
-    return "/".join(parts[-3:])
+    return "/".join(parts[-3:]) if len(parts) <= 3 else "…/" + "/".join(parts[-3:])
 
 
 def last_project_site(error: BaseException, root: Path) -> CallSite | None:
@@ -131,11 +130,6 @@ def asserted_site(error: AssertionError, root: Path) -> CallSite | None:
     """Where a plain `assert` of the project failed; None where the error came from a library's own frames."""
     sites = traceback_sites(error.__traceback__)
     return sites[-1] if sites and in_project(sites[-1].file, root) else None
-
-
-def assert_source(site: CallSite) -> str:
-    """The failed statement as its author wrote it, on one line."""
-    return linecache.getline(site.file, site.line).strip() or "assert"
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:

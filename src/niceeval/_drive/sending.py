@@ -11,16 +11,27 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from niceeval._base.callsite import CallSite
+from niceeval._base.errors import AuthorError
 
 T = TypeVar("T", covariant=True)
 
 
 class Sending(Coroutine[Any, Any, T], Generic[T]):
-    """One send that was asked for. `started` says that somebody awaits it, in `task`; `finished` that it has ended."""
+    """One send that was asked for. `started` says that somebody awaits it, in `task`; `finished` that it has ended.
 
-    __slots__ = ("_inner", "_make", "call", "finished", "site", "started", "task")
+    `result_names` are the attributes of what it comes to: asking for one of them before says what was forgotten.
+    """
 
-    def __init__(self, make: Callable[[], Coroutine[Any, Any, T]], call: str, site: CallSite) -> None:
+    __slots__ = ("_inner", "_make", "call", "finished", "result_names", "site", "started", "task")
+
+    def __init__(
+        self,
+        make: Callable[[], Coroutine[Any, Any, T]],
+        call: str,
+        site: CallSite,
+        result_names: frozenset[str] = frozenset(),
+    ) -> None:
+        self.result_names = result_names
         self._make = make
         self._inner: Coroutine[Any, Any, T] | None = None
         self.call = call
@@ -28,6 +39,12 @@ class Sending(Coroutine[Any, Any, T], Generic[T]):
         self.started = False
         self.finished = False
         self.task: asyncio.Task[Any] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        # `turn = t.send(...)` without await, and then `turn.succeeded()`: the slip that everybody makes once.
+        if name in self.result_names:
+            raise AuthorError("send-not-awaited", call=self.call)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _coroutine(self) -> Coroutine[Any, Any, T]:
         if self._inner is None:

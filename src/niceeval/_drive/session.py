@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
 T = TypeVar("T")
+_TURN_NAMES = frozenset(name for name in dir(TurnHandle) if not name.startswith("_"))
 
 
 class Line(Receiver):
@@ -185,7 +186,7 @@ class Line(Receiver):
             return TurnHandle(self._driver, record, data, missing)
 
         make: Callable[[], Coroutine[Any, Any, TurnHandle[Any]]] = run
-        return self._driver.sending(call, site, make)
+        return self._driver.sending(call, site, make, _TURN_NAMES)
 
     def _pending(self) -> list[tuple[int, InputRequest]]:
         turns = self._turns

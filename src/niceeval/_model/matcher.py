@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from niceeval._base.errors import AuthorError
+from niceeval._base.plain_text import safe_repr
 from niceeval._model.assertion import Severity
 from niceeval._model.matching import ask, predicate_name, shown_value
 
@@ -88,7 +89,7 @@ def as_matcher(check: Check[T]) -> Matcher[T]:
         return check
     given: object = check
     if not callable(given):
-        shown = shown_value(given, 60)
+        shown = safe_repr(given, 60)
         raise AuthorError("bad-matcher", problem=f"{shown} is no matcher", fix=f"write equals({shown})")
     return predicate_matcher(check, predicate_name(check))
 

@@ -25,7 +25,10 @@ _WIDEST = 120
 _PAGE = 79
 # How many cells a field may take; the next narrower one is tried while the block is over its bytes.
 _FIELD_CELLS = (300, 160, 90, 50)
-_FRAMES = 3
+FOREIGN = "…/"
+"""Begins the file of a frame outside the project."""
+OUTPUT_SCHEMA = "output schema"
+"""The entry that `output=` records: there is no call to add `.optional()` to."""
 _LOC = re.compile(r"(.*?):(\d+)(?::(\d+))?")
 
 
@@ -80,11 +83,12 @@ class _Block:
         lines: list[str] = []
         shown = 0
         for entry in entries[:_ENTRIES]:
-            # One line stays free for the count of those that are left out.
-            free = room - len(lines) - (1 if shown + 1 < len(entries) else 0)
-            full = self._entry(entry)
-            taken = full if len(full) <= free else [self._place(entry)]
-            if len(taken) > free:
+            # A line stays free for the place of each entry to come, and for the count of those that are left out.
+            to_come = min(len(entries), _ENTRIES) - shown - 1 + (len(entries) > _ENTRIES)
+            free = room - len(lines) - to_come
+            forms = (self._entry(entry), [self._place(entry), *self._said(entry)[:2]], [self._place(entry)])
+            taken = next((form for form in forms if len(form) <= free), None)
+            if taken is None:
                 break
             lines += taken
             shown += 1
@@ -95,7 +99,10 @@ class _Block:
         lines = [self._place(entry)]
         if entry.loc is not None:
             lines += self._source(entry.loc)
-        return lines + (self._unanswered(entry) if entry.outcome == "unavailable" else self._compared(entry))
+        return lines + self._said(entry)
+
+    def _said(self, entry: AssertionResult) -> list[str]:
+        return self._unanswered(entry) if entry.outcome == "unavailable" else self._compared(entry)
 
     def _place(self, entry: AssertionResult) -> str:
         style = self._style
@@ -122,7 +129,7 @@ class _Block:
     def _coverage_hint(self, entry: AssertionResult) -> list[str]:
         """An edit that is proven to help: where the adapter itself says that it cannot see the channel."""
         reason = entry.reason
-        if entry.outcome != "unavailable" or reason is None or not reason.declared:
+        if entry.outcome != "unavailable" or reason is None or not reason.declared or entry.name == OUTPUT_SCHEMA:
             return []
         channel = self._style.clean(reason.channel or "evidence")
         return [f"  next: an adapter with complete `{channel}`, or .optional() on this line"]
@@ -140,7 +147,7 @@ class _Block:
                 column = int(found[3]) if found[3] else None
                 lines += self._source(Loc(file=found[1], line=int(found[2]), column=column))
         frames = [line for line in style.clean_lines(error.trace or "") if line.strip()]
-        return lines + [self._cut("    ", line) for line in frames[-_FRAMES:]]
+        return lines + [self._cut("    ", line) for line in _last_frames(frames)]
 
     def _error_hint(self, error: ErrorInfo) -> list[str]:
         return [self._cut("  next: ", self._style.clean(error.next))] if error.next else []
@@ -187,6 +194,19 @@ def _evidence(entry: AssertionResult, dot: str) -> str:
 
 def _ref(ref: EvidenceRef) -> str:
     return f"#{ref.event} ({ref.call_id})" if ref.call_id else f"#{ref.event}"
+
+
+def _last_frames(lines: list[str]) -> list[str]:
+    """The innermost frame whole, and before it the innermost of the project's own where that is another one."""
+    frames: list[list[str]] = []
+    for line in lines:
+        if not frames or not line.startswith(" "):
+            frames.append([])
+        frames[-1].append(line)
+    own = [frame for frame in frames[:-1] if not frame[0].startswith(FOREIGN)]
+    last_is_own = bool(frames) and not frames[-1][0].startswith(FOREIGN)
+    chosen = frames[-1:] if last_is_own or not own else [own[-1], frames[-1]]
+    return [line for frame in chosen for line in frame[:2]]
 
 
 def _size(lines: list[str]) -> int:

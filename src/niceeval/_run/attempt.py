@@ -17,8 +17,6 @@ from niceeval._drive.context import EvalContext
 from niceeval._drive.driver import Driver, OnProgress, Setting
 from niceeval._drive.faults import (
     Fault,
-    assert_source,
-    asserted_site,
     control_flow,
     error_text,
     fault_of_error,
@@ -26,9 +24,9 @@ from niceeval._drive.faults import (
     last_project_site,
     leaves,
 )
+from niceeval._drive.plain_assert import failed_assert
 from niceeval._drive.retrying import failure_class
 from niceeval._evidence.price_table import built_in_prices
-from niceeval._judge.evaluation import Evaluation
 from niceeval._model.agent import AgentSession
 from niceeval._model.result import Diagnostic, Phase
 from niceeval._plan.plan import AttemptPlan, RunPlan
@@ -186,22 +184,16 @@ class RunningAttempt:
                 self._driver.skip_reason = None
             return
         real = next((leaf for leaf in leaves(error) if not isinstance(leaf, StopEval)), error)
-        site = asserted_site(real, self._root) if isinstance(real, AssertionError) else None
-        if site is not None:
-            detail = error_text(real)
-            self._driver.record(
-                assert_source(site),
-                site,
-                evaluation=Evaluation(
-                    expected="the assertion holds", received=detail.removeprefix("AssertionError: ") or "it does not"
-                ),
-            )
+        failed = failed_assert(real, self._root) if isinstance(real, AssertionError) else None
+        if failed is not None:
+            name, site, evaluation = failed
+            self._driver.record(name, site, evaluation=evaluation)
         elif isinstance(real, NiceevalError):
             self._driver.fail(fault_of_error(real, "eval", last_project_site(real, self._root)))
         else:
-            site = last_project_site(real, self._root)
+            where = last_project_site(real, self._root)
             scope = failure_class(real).scope
-            self._driver.fail(fault_of_guest(real, self._driver.phase, site, self._root, scope))
+            self._driver.fail(fault_of_guest(real, self._driver.phase, where, self._root, scope))
 
     def _hook_fault(self, phase: Phase, error: BaseException) -> Fault:
         site = last_project_site(error, self._root)

@@ -5,8 +5,9 @@ A document's blocks share one project, in order. How a block is treated:
 * first line `# file: PATH`, or the comment `<!-- file: PATH -->` above it: written into the project
 * `<!-- eval body -->` above a `python` block: the inside of an eval; all of a document run at its end and must pass
 * any other `python` block: run as a script in the project; a `text` block with `<!-- output -->` is what it printed
-* `bash` and `console`: `niceeval` commands run in the project, `make` targets and extras must exist; what a `console`
-  block shows is compared with stdout. `<!-- exit: N -->` above the block is the exit code of its last command
+* `bash` and `console`: `niceeval` and `pytest` commands run in the project, `make` targets and extras must exist; what
+  a `console` block shows is compared with stdout. `<!-- exit: N -->` above the block is the exit code of its last
+  command
 * `text`: for people only
 
 `<!-- project: PATH -->` anywhere starts from a copy of that folder instead of an empty project.
@@ -87,11 +88,11 @@ class Runner:
         assert commands, f"{self.at(block)}: no command"
         for number, command in enumerate(commands, 1):
             words = shlex.split(command.command, comments=True)
-            if words[0] != "niceeval":
+            if words[0] not in ("niceeval", "pytest"):
                 check_command(words, self.at(block))
                 continue
             wanted = re.fullmatch(r"exit: (\d+)", block.note) if number == len(commands) else None
-            program = [str(SCRIPTS / "niceeval"), *(self.resolve(word) for word in words[1:])]
+            program = [str(SCRIPTS / words[0]), *(self.resolve(word) for word in words[1:])]
             output = self.run(program, int(wanted[1]) if wanted else 0, self.at(block))
             if command.output is not None:
                 assert shows(output, command.output), f"{self.at(block)} shows other output than:\n{output}"

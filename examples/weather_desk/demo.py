@@ -42,7 +42,7 @@ def print_what_next(attempts: Sequence[Attempt]) -> None:
     located = {(attempt.experiment_id, attempt.eval_id): attempt.locator for attempt in attempts}
     show = f"cd {os.path.relpath(HERE)} && {os.path.relpath(NICEEVAL, HERE)} show"
     print("\nAs it should be: 27 pairs passed, 3 failed and 2 errored. Look at them:")
-    print(f"  {show}  # both configurations side by side")
+    print(f"  {show}  # both configurations, one row each")
     print(f"  {show} {located['compare/concise', 'wind_speed']}  # a failure, beside its source")
     print(f"  {show} {located['compare/concise', 'shortened_context/required']}  # what the evidence cannot answer")
     print(f"  {show} {located['compare/verbose', 'short_answer']}  # where the two differ")

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 from pathlib import Path
 
 SERVICE = Path(__file__).with_name("service.py")
+SOURCES = (SERVICE, SERVICE.with_name("desk.py"))
 STOP_SECONDS = 5
+
+
+def version() -> str:
+    """What the service is made of. niceeval cannot see into another process, so the adapter tells it this."""
+    return hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()[:12]
 
 
 class LocalService:

@@ -38,8 +38,11 @@ RESULT_STATUS: dict[str, Literal["completed", "failed", "rejected"]] = {
 }
 
 
-def weather_desk(base_url: Callable[[], str]) -> Agent:
-    """The desk that listens at `base_url()`, asked at each turn because the service starts after this file loads."""
+def weather_desk(base_url: Callable[[], str], version: str | Callable[[], str] | None = None) -> Agent:
+    """The desk that listens at `base_url()`, asked at each turn because the service starts after this file loads.
+
+    `version` says which build of the service it is: results of another one are not carried over.
+    """
     tls = ssl.create_default_context()
 
     async def send(input: TurnInput, ctx: AgentContext) -> Turn:
@@ -59,7 +62,7 @@ def weather_desk(base_url: Callable[[], str]) -> Agent:
             ),
         )
 
-    return define_agent(name="weather-desk", evidence_coverage=COVERAGE, send=send)
+    return define_agent(name="weather-desk", evidence_coverage=COVERAGE, send=send, version=version)
 
 
 def _body(input: TurnInput, ctx: AgentContext) -> dict[str, Any]:

@@ -121,9 +121,9 @@ def test_the_lines_are_these() -> None:
 
 
 def test_every_line_follows_the_schema() -> None:
-    """And the golden lines are of every type that it names."""
+    """And the golden lines are of every type that it names, but for the plan of --dry, which is no event."""
     types = {record["type"] for record in records_of(every_kind())}
-    assert types == {name for name in events_schema()["$defs"] if ":" in name}
+    assert types | {"run:plan"} == {name for name in events_schema()["$defs"] if ":" in name}
 
 
 def test_what_is_unknown_is_absent() -> None:

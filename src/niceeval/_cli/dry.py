@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import Any
 
 from niceeval._base.terminal import Style, count, cut_middle, money, pad_end
 from niceeval._discover.specs import ExperimentSpec
@@ -11,6 +12,7 @@ from niceeval._plan.carry import Decision
 from niceeval._plan.plan import AttemptPlan, RunPlan
 
 _ID_CELLS = 40
+_LOCATORS = 5
 
 
 def plan_lines(plan: RunPlan, style: Style) -> list[str]:
@@ -29,23 +31,21 @@ def plan_lines(plan: RunPlan, style: Style) -> list[str]:
     return [*lines, blind] if blind else lines
 
 
-def plan_document(plan: RunPlan) -> dict[str, object]:
-    """The same as data, for `--dry --json`."""
-    attempts = []
+def plan_records(plan: RunPlan) -> Iterator[dict[str, Any]]:
+    """The same for `--dry --json`: a `run:plan` per attempt; `action` is `run`, `carry`, or `skip` (early exit)."""
     for attempt in plan.attempts:
         decision = _decision(plan, attempt)
-        action = "carry" if decision.carried is not None else "run" if decision.needed else "skip"
-        row: dict[str, object] = {
+        record: dict[str, Any] = {
+            "type": "run:plan",
             "experimentId": attempt.experiment.id,
             "evalId": attempt.eval.id,
             "attempt": attempt.attempt,
-            "action": action,
+            "action": "carry" if decision.carried is not None else "run" if decision.needed else "skip",
             "reason": decision.reason,
         }
         if decision.carried is not None:
-            row["carriedFrom"] = {"run": decision.carried.run, "locator": decision.carried.locator}
-        attempts.append(row)
-    return {"format": "niceeval.plan", "schemaVersion": 1, "planned": len(attempts), "attempts": attempts}
+            record["carriedFrom"] = {"run": decision.carried.run, "locator": decision.carried.locator}
+        yield record
 
 
 def _decision(plan: RunPlan, attempt: AttemptPlan) -> Decision:
@@ -74,9 +74,16 @@ def _rows(decided: Sequence[tuple[AttemptPlan, Decision]], style: Style) -> Iter
             word = f"{style.glyphs.carried} carry"
         id = pad_end(cut_middle(style.clean(attempt.eval.id), _ID_CELLS, mark=style.glyphs.ellipsis), width)
         numbers = _numbers([one.attempt + 1 for one, _ in group])
-        locators = [one.carried.locator for _, one in group if one.carried is not None]
-        reason = style.clean(decision.reason) + (f", {' '.join(locators)}" if locators else "")
+        reason = style.clean(decision.reason) + _origins([one.carried.locator for _, one in group if one.carried])
         yield f"  {word}  {id}  {numbers}  {reason}"
+
+
+def _origins(locators: Sequence[str]) -> str:
+    """`, @q6ya3ndh @z2mw5tkc`; nothing where nothing is carried."""
+    if not locators:
+        return ""
+    more = len(locators) - _LOCATORS
+    return f", {' '.join(locators[:_LOCATORS])}" + (f" + {more} more" if more > 0 else "")
 
 
 def _numbers(numbers: Sequence[int]) -> str:

@@ -12,7 +12,7 @@ import click
 
 from niceeval._base.clock import utc_text
 from niceeval._base.redaction import Redactor
-from niceeval._cli.dry import plan_document, plan_lines
+from niceeval._cli.dry import plan_lines, plan_records
 from niceeval._cli.errors import print_errors
 from niceeval._cli.exit_codes import NOT_PASSED, code_after
 from niceeval._cli.json_output import JsonOutput
@@ -127,12 +127,15 @@ def _plan(options: _Options) -> RunPlan:
 
 
 def _say_plan(plan: RunPlan, streams: Streams, output: JsonOutput | None) -> int:
-    """`--dry`: the plan, and nothing else; with `--json` as one document."""
+    """`--dry`: the plan, and nothing else; with `--json` a line for each attempt."""
+    code = code_after(plan.problems)
     if output is not None:
-        output.say(plan_document(plan))
-        return code_after(plan.problems)
+        for record in plan_records(plan):
+            output.say(record)
+        output.end("incomplete" if plan.problems else "passed", code, plan.problems)
+        return code
     streams.say_list(plan_lines(plan, streams.out_style), "niceeval exp EXPERIMENT EVAL-PREFIX --dry")
-    return code_after(plan.problems)
+    return code
 
 
 def _rerun() -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
 
 from niceeval._base.errors import NiceevalError
 from niceeval._base.redaction import Redactor, secret_values
-from niceeval._reporters.ndjson import EndStatus, Ndjson
+from niceeval._reporters.ndjson import EndStatus, Ndjson, line_of
+from niceeval._reporters.records import Record
 
 _STDOUT, _STDERR = 1, 2
 
@@ -32,9 +32,9 @@ class JsonOutput:
         """Write the last line, unless it was written."""
         self.events.end(status, exit_code, problems)
 
-    def say(self, document: object) -> None:
-        """Write a document that stands by itself, on one line."""
-        self._write(self.events.redact(json.dumps(document)).encode() + b"\n")
+    def say(self, record: Record) -> None:
+        """Write a line that belongs to no event of a run."""
+        self._write(line_of(record, self.events.redact))
 
     def release(self) -> None:
         """Give stdout back."""

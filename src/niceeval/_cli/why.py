@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -13,7 +14,7 @@ from niceeval._discover.project import load_project
 from niceeval._discover.specs import Project
 from niceeval._plan.carry import Decision, with_carry
 from niceeval._plan.identity import changes
-from niceeval._plan.plan import AttemptPlan, RunPlan, make_plan
+from niceeval._plan.plan import RunPlan, make_plan
 from niceeval._record.attempt import Attempt
 from niceeval._record.layout import RESULTS_FOLDER
 from niceeval._record.reader import open_results
@@ -42,9 +43,14 @@ def why_command(locator: str, as_json: bool) -> int:
 
 def _compared(project: Project, stored: Attempt) -> tuple[list[str], str]:
     """What has changed, and what the next run would do with this attempt."""
-    plan, attempt = _planned(project, stored)
+    experiment = next((one for one in project.experiments if one.id == stored.experiment_id), None)
+    if experiment is None:
+        return [f"experiment {stored.experiment_id or stored.agent} is no longer there"], "not part of it"
+    plan = _plan(project, stored, runs=max(experiment.runs, stored.attempt + 1))
+    key = (stored.experiment_id, stored.eval_id, stored.attempt)
+    attempt = next((one for one in plan.attempts if (one.experiment.id, one.eval.id, one.attempt) == key), None)
     if attempt is None:
-        return ["the eval or the experiment is no longer there"], "not part of it"
+        return [f"eval {stored.eval_id} is no longer one of {stored.experiment_id}"], "not part of it"
     identity = plan.identities[attempt.experiment.id, attempt.eval.id]
     before = stored.identity_parts
     changed = ["identity (not recorded then)"] if before is None else changes(before.parts, identity.parts)
@@ -53,19 +59,12 @@ def _compared(project: Project, stored: Attempt) -> tuple[list[str], str]:
     return changed, f"{verb} ({decision.reason})"
 
 
-def _planned(project: Project, stored: Attempt) -> tuple[RunPlan, AttemptPlan | None]:
-    known = any(experiment.id == stored.experiment_id for experiment in project.experiments)
+def _plan(project: Project, stored: Attempt, *, runs: int) -> RunPlan:
+    """What a run of the attempt's experiment would do now, as strictly as then."""
     info = stored.experiment
-    plan = make_plan(
-        project,
-        selector=stored.experiment_id if known else None,
-        runs=None if info is None else max(info.runs, stored.attempt + 1),
-        early_exit=None if info is None else info.early_exit,
-        strict=info is not None and info.strict,
-    )
-    plan = with_carry(plan, project.root / RESULTS_FOLDER, force=False)
-    for attempt in plan.attempts:
-        key = (attempt.experiment.id, attempt.eval.id, attempt.attempt)
-        if key == (stored.experiment_id, stored.eval_id, stored.attempt):
-            return plan, attempt
-    return plan, None
+    strict = info is not None and info.strict
+    plan = make_plan(project, selector=stored.experiment_id, runs=runs, strict=strict)
+    # A group of that name would be selected with it.
+    own = tuple(attempt for attempt in plan.attempts if attempt.experiment.id == stored.experiment_id)
+    experiments = tuple(one for one in plan.experiments if one.id == stored.experiment_id)
+    return with_carry(replace(plan, attempts=own, experiments=experiments), project.root / RESULTS_FOLDER, force=False)

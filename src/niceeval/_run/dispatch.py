@@ -102,15 +102,13 @@ class Dispatcher:
     def take(self) -> AttemptPlan | Lane | OverBudget | None:
         """The next attempt; a lane whose experiment has to be set up first; a budget that has just stopped something;
         or None where nothing can start now."""
-        if self.budget is not None and not self.budget.may_start():
-            return self._hold_back(None, self.budget) if self.budget.exhausted else None
+        over = self._over_budget()
+        if over is not None or (self.budget is not None and not self.budget.may_start()):
+            return over
         for lane in self.lanes.values():
             if not lane.waiting or lane.full or lane.state in ("setting-up", "failed"):
                 continue
             if lane.budget is not None and not lane.budget.may_start():
-                over = self._hold_back(lane, lane.budget) if lane.budget.exhausted else None
-                if over is not None:
-                    return over
                 continue
             if lane.state == "new":
                 lane.state = "setting-up"
@@ -247,6 +245,16 @@ class Dispatcher:
         dropped = sum(self._drop(lane, INTERRUPTED) for lane in self.lanes.values())
         self.wake()
         return dropped
+
+    def _over_budget(self) -> OverBudget | None:
+        """A budget under which nothing more will start; an experiment's own before the run's, which has less to say."""
+        run = self.budget
+        if run is not None and run.unenforceable is not None and run.exhausted:
+            return self._hold_back(None, run)
+        for lane in self.lanes.values():
+            if lane.waiting and lane.budget is not None and lane.budget.exhausted:
+                return self._hold_back(lane, lane.budget)
+        return self._hold_back(None, run) if run is not None and run.exhausted else None
 
     def _hold_back(self, lane: Lane | None, budget: Budget) -> OverBudget | None:
         lanes = list(self.lanes.values()) if lane is None else [lane]

@@ -261,6 +261,43 @@ def test_a_killed_run_has_every_attempt_that_was_finished(tmp_path: Path) -> Non
     assert f"{len(finished)}" in shown.stdout
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_a_signal_while_the_project_is_loaded(tmp_path: Path, number: signal.Signals) -> None:
+    """Exit code 130 and one word, although there is no run yet."""
+    root = _project(tmp_path)
+    (root / "evals" / "a_eval.py").write_text(
+        "import time\nfrom pathlib import Path\nPath('notes.txt').write_text('loading')\ntime.sleep(60)\n"
+    )
+    process = start(root)
+    wait_for(lambda: _notes(root) == ["loading"])
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert err.strip().endswith("interrupted")
+    assert "Traceback" not in out + err
+    assert not (root / ".niceeval").exists()
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_a_run_that_nobody_listens_to_is_stored(tmp_path: Path, closed: int) -> None:
+    """Started without stdout or without stderr, as a service may be."""
+    root = _project(tmp_path, evals={"evals/quick_eval.py": QUICK % 3})
+    done = finish(start(root, preexec_fn=lambda: os.close(closed)), root)
+    assert done.code == 0
+    assert len(done.results) == 3
+    assert "Traceback" not in done.out + done.err
+
+
+def test_a_real_grace_period_is_enough_for_everybody(tmp_path: Path) -> None:
+    """With the limits that users have: the run is over one grace period after the timeout."""
+    root = _project(tmp_path, "swallows")
+    done = run(root, "--timeout", "1", short=False)
+    assert done.code == 1
+    assert done.error("slow/0")[0] == "timeout"
+    assert done.error("slow/0")[2].endswith("send ignored the cancellation and was abandoned")
+    assert GRACE <= done.seconds < 4 * GRACE
+
+
 # A terminal -----------------------------------------------------------------------------------------------------
 
 
@@ -382,6 +419,17 @@ def test_an_attempt_that_the_disk_does_not_take_is_said_and_the_run_goes_on(tmp_
     assert "x one/1-fills" in _said_once(done, "cannot-write")
     assert "File too large" in _said_once(done, "cannot-write")
     assert sorted(eval_id for _, eval_id, _ in done.results) == ["one/0-good", "one/2-good"]
+    assert "Traceback" not in done.out + done.err
+
+
+def test_a_summary_that_the_disk_does_not_take_is_said(tmp_path: Path) -> None:
+    """The attempts are stored, the run reads as unfinished, and the exit code is 1."""
+    root = _writing(tmp_path, ["good"] * 150)
+    done = finish(start(root, preexec_fn=_limited), root)
+    assert done.code == 1
+    assert "summary.json: File too large" in _said_once(done, "cannot-write")
+    assert done.summary == {}
+    assert _stored(root) == 150
     assert "Traceback" not in done.out + done.err
 
 

@@ -106,7 +106,11 @@ def _written_report(text: str) -> str:
 
 
 def safe_standard_streams() -> None:
-    """Let nothing that is written past our own streams raise for want of a character."""
+    """Let nothing that is written past our own streams raise for want of a character, or of a stream."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # Started with a closed descriptor: nobody listens, and no file that is opened later may take its number.
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - it stays open
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -183,4 +185,9 @@ def _streams() -> Streams:
 def script() -> NoReturn:
     """The console script: `entry`, and a way out that no thread of an agent or an eval can hold up."""
     own_the_process()
+    signal.signal(signal.SIGTERM, _as_ctrl_c)
     leave(entry())
+
+
+def _as_ctrl_c(signum: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

@@ -292,7 +292,7 @@ coverages = st.one_of(st.just({}), worse_channels).map(
     lambda worse: EvidenceCoverage.complete_except(**{str(channel): said for channel, said in worse.items()})
 )
 SETTINGS = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from niceeval import EvalContext, JsonSchema
 from niceeval.adapter import Coverage, EvidenceCoverage, Turn
-from tests.unit.drive_harness import Ran, agent, request, run_eval, says, turn, waiting
+from tests.unit.drive_harness import Ran, agent, calls, request, run_eval, says, turn, waiting
 
 
 @dataclass
@@ -262,7 +262,11 @@ def test_a_file_may_go_with_an_output() -> None:
 
 
 def test_a_turn_that_asks_has_not_answered() -> None:
-    """Missing data are missing also where the agent stopped to ask: the turn counts as failed."""
-    step: Turn = waiting(request("r1"), events=(says("which?"),))
-    ran = ask(City, step, lambda t, found: t.check(found.status, lambda status: status == "failed"))
-    assert ran.outcomes == ["failed", "passed"]
+    """Missing data are missing also where it stopped to ask: the turn counts as failed, its calls stay open."""
+    step: Turn = waiting(request("r1"), events=(says("which?"), calls("c1", "look_up")))
+
+    def then(t: EvalContext, found: Any) -> None:
+        t.check(found.status, lambda status: status == "failed")
+        found.called_tool("look_up", status="pending")
+
+    assert ask(City, step, then).outcomes == ["failed", "passed", "passed"]

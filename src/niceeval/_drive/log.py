@@ -78,6 +78,7 @@ class AttemptLog:
         for event in events:
             self._append(record, event)
         record.status, record.data, record.usage = turn.status, turn.data, turn.usage
+        record.waits = turn.status == "waiting"
         record.cost, record.cost_gap = cost, cost_gap
         record.coverage = downgrade(self._coverage, downgrades)
         record.lost = False

@@ -24,8 +24,9 @@ class TurnRecord:
 
     `events` begin with the user's message; each carries its index in the attempt's stream. `coverage` is the agent's
     declaration made worse by the boundary; pairing may make it worse still. `cost` is None where it is not known, and
-    then `cost_gap` says why. `lost` says that the send ended in an error: its events were never seen; `accepted` is
-    false where the agent said that it had not taken the input in.
+    then `cost_gap` says why. `waits` says that the agent stopped for a human, also where the runner calls the turn
+    failed: its calls are open all the same. `lost` says that the send ended in an error: its events were never seen;
+    `accepted` is false where the agent said that it had not taken the input in.
     """
 
     number: int
@@ -33,6 +34,7 @@ class TurnRecord:
     coverage: MergedCoverage
     events: list[IndexedEvent] = field(default_factory=list)
     status: TurnStatus = "completed"
+    waits: bool = False
     data: Any = None
     usage: Usage | None = None
     cost: Decimal | None = None
@@ -63,8 +65,7 @@ class Scope:
 def session_facts(turns: Sequence[TurnRecord]) -> SessionFacts:
     """The facts of one session's turns, lost ones included (they hold the user's message only)."""
     return fold_session(
-        TurnEvents(turn=turn.number, waiting=turn.status == "waiting" and not turn.lost, events=turn.events)
-        for turn in turns
+        TurnEvents(turn=turn.number, waiting=turn.waits and not turn.lost, events=turn.events) for turn in turns
     )
 
 

@@ -328,8 +328,8 @@ def test_nothing_grows_with_the_number_of_attempts(run: Run, send: str) -> None:
     ran = run(files, "--quiet", "--max-concurrency", "8")
     assert len(ran.results) == 2000
     early, late = ran.agent.SEEN[200], ran.agent.SEEN[1900]
-    # A few come and go with the moment at which it is measured.
-    assert all(after <= before + 16 for before, after in zip(early, late, strict=True)), (early, late)
+    # Each attempt under way has a few of each, and how many are is a matter of the moment.
+    assert all(after <= before + 8 * 6 for before, after in zip(early, late, strict=True)), (early, late)
 
 
 def test_a_fault_of_our_own_is_one_attempts_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

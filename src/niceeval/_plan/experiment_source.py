@@ -72,8 +72,7 @@ class _Reduced(ast.NodeTransformer):
         self._known = known
 
     def visit_Module(self, node: ast.Module) -> ast.AST:
-        if node.body and _is_text(node.body[0]):
-            node.body = node.body[1:]
+        node.body = [statement for statement in node.body if not _is_text(statement)]
         return self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:

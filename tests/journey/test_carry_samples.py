@@ -50,7 +50,7 @@ from niceeval import define_experiment
 experiment = define_experiment(agent=bot())
 """
 FILES = {"adapters/bots.py": AGENT, "evals/one_eval.py": EVAL, "experiments/local.py": EXPERIMENT}
-WHOLE = "--no-early-exit"
+WHOLE, EARLY = "--no-early-exit", "--early-exit"
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def _outcomes(project: CarryProject, *outcomes: str) -> None:
     (project.root / "outcomes.txt").write_text(" ".join(outcomes), "utf-8")
 
 
-def _in_order(project: CarryProject, runs: int, *arguments: str) -> tuple[str, ...]:
+def _in_order(runs: int, *arguments: str) -> tuple[str, ...]:
     return ("local", "--runs", str(runs), "--max-concurrency", "1", *arguments)
 
 
@@ -74,8 +74,9 @@ def _stored(results: Mapping[tuple[str, str, int], Any]) -> dict[int, tuple[str,
     return {number: (one["outcome"], "carriedFrom" in one) for (_, _, number), one in results.items()}
 
 
-# What the first run came to; how the second one is started; what it plans.
-SAMPLES = {
+Sample = tuple[list[str], tuple[int, str], tuple[int, str], list[tuple[str, str, str]]]
+# What the first run's attempts came to; how it and the second one are started; what the second one plans.
+SAMPLES: dict[str, Sample] = {
     "a whole sample is carried whole": (
         ["passed"] * 3, (3, WHOLE), (3, WHOLE), [("carry", "1-3", "passed before")],
     ),
@@ -99,33 +100,33 @@ SAMPLES = {
         [("run", "1", "sample drawn again whole"), ("run", "2", "errored before"), ("run", "3", "no earlier result")],
     ),
     "what was skipped is tried again": (
-        ["skipped"], (1,), (1,), [("run", "1", "skipped before")],
+        ["skipped"], (1, EARLY), (1, EARLY), [("run", "1", "skipped before")],
     ),
     "what was skipped is no pass of a sample": (
         ["passed", "skipped"], (2, WHOLE), (2, WHOLE),
         [("run", "1", "sample drawn again whole"), ("run", "2", "skipped before")],
     ),
     "with early exit one pass is enough": (
-        ["passed"] * 3, (3,), (3,), [("carry", "1", "passed before"), ("skip", "2-3", "passed before")],
+        ["passed"] * 3, (3, EARLY), (3, EARLY), [("carry", "1", "passed before"), ("skip", "2-3", "passed before")],
     ),
     "whichever attempt it was": (
-        ["failed", "passed", "passed"], (3,), (3,),
+        ["failed", "passed", "passed"], (3, EARLY), (3, EARLY),
         [("skip", "1", "passed before"), ("carry", "2", "passed before"), ("skip", "3", "passed before")],
     ),
     "it is enough for more runs, too": (
-        ["passed"] * 3, (1,), (3,), [("carry", "1", "passed before"), ("skip", "2-3", "passed before")],
+        ["passed"] * 3, (1, EARLY), (3, EARLY), [("carry", "1", "passed before"), ("skip", "2-3", "passed before")],
     ),
     "several passes are all carried": (
-        ["passed"] * 3, (3, WHOLE), (3,), [("carry", "1-3", "passed before")],
+        ["passed"] * 3, (3, WHOLE), (3, EARLY), [("carry", "1-3", "passed before")],
     ),
     "failures alone are run again": (
-        ["failed"] * 3, (3,), (3,), [("run", "1-3", "failed before")],
+        ["failed"] * 3, (3, EARLY), (3, EARLY), [("run", "1-3", "failed before")],
     ),
     "after an error early exit has left the others out": (
-        ["errored"] * 3, (3,), (3,), [("run", "1", "errored before"), ("run", "2-3", "no earlier result")],
+        ["errored"] * 3, (3, EARLY), (3, EARLY), [("run", "1", "errored before"), ("run", "2-3", "no earlier result")],
     ),
     "a sample that early exit cut short is filled up": (
-        ["passed"] * 3, (3,), (3, WHOLE), [("carry", "1", "passed before"), ("run", "2-3", "no earlier result")],
+        ["passed"] * 3, (3, EARLY), (3, WHOLE), [("carry", "1", "passed before"), ("run", "2-3", "no earlier result")],
     ),
 }  # fmt: skip
 
@@ -133,16 +134,16 @@ SAMPLES = {
 @pytest.mark.parametrize("name", SAMPLES)
 def test_what_stands_for_a_sample(project: CarryProject, name: str) -> None:
     """The plan says it, and the run does it."""
-    outcomes, (runs, *how), (runs_again, *how_again), expected = SAMPLES[name]
+    outcomes, (runs, how), (runs_again, how_again), expected = SAMPLES[name]
     _outcomes(project, *outcomes)
-    project.run(*_in_order(project, runs, *how))
+    project.run(*_in_order(runs, how))
     _outcomes(project, *["passed"] * 5)
-    again = _in_order(project, runs_again, *how_again)
+    again = _in_order(runs_again, how_again)
     assert [(action, numbers, reason) for action, _, numbers, reason in project.plan(*again)] == expected
     ran = project.run(*again)
     assert ran.carried == sum(_size(numbers) for action, numbers, _ in expected if action == "carry")
     to_run = sum(_size(numbers) for action, numbers, _ in expected if action == "run")
-    assert len(ran.calls) == (to_run if how_again else min(to_run, 1))
+    assert len(ran.calls) == (to_run if how_again == WHOLE else min(to_run, 1))
 
 
 def _size(numbers: str) -> int:
@@ -161,16 +162,21 @@ def test_a_result_of_another_run_is_the_newest_that_counts(project: CarryProject
 
 @pytest.mark.parametrize(
     ("first", "second", "cut"),
-    [((3,), (3,), True), ((1,), (3,), True), ((3,), (3, WHOLE), False), ((3,), (1,), False)],
+    [
+        ((3, EARLY), (3, EARLY), True),
+        ((1, EARLY), (3, EARLY), True),
+        ((3, EARLY), (3, WHOLE), False),
+        ((3, EARLY), (1, EARLY), False),
+    ],
     ids=["cut before and now", "cut now", "cut before, filled up now", "cut before, complete now"],
 )
 def test_a_carried_pass_is_marked_where_its_sample_is_cut_short_now(
-    project: CarryProject, first: tuple[Any, ...], second: tuple[Any, ...], cut: bool
+    project: CarryProject, first: tuple[int, str], second: tuple[int, str], cut: bool
 ) -> None:
     """Whatever it was when it ran."""
     _outcomes(project, *["passed"] * 3)
-    project.run(*_in_order(project, *first))
-    result = project.run(*_in_order(project, *second)).results["local", "one", 0]
+    project.run(*_in_order(*first))
+    result = project.run(*_in_order(*second)).results["local", "one", 0]
     assert (result.get("earlyExited", False), "carriedFrom" in result) == (cut, True)
 
 
@@ -276,12 +282,12 @@ def test_what_cannot_be_carried_after_all_is_run_and_said(
 ) -> None:
     """The plan was made from the slim results; with early exit, what a pass made unnecessary may be needed again."""
     _outcomes(project, *["passed"] * 3)
-    result = project.run(*_in_order(project, 3)).results["local", "one", 0]
+    result = project.run(*_in_order(3)).results["local", "one", 0]
     run = project.runs()[0]
     break_it(run, run / result["artifactsDir"])
-    assert [line[0] for line in project.plan(*_in_order(project, 3))] == ["carry", "skip"]
+    assert [line[0] for line in project.plan(*_in_order(3))] == ["carry", "skip"]
     _outcomes(project, "failed", "passed", "passed")
-    ran = project.run(*_in_order(project, 3))
+    ran = project.run(*_in_order(3))
     assert _stored(ran.results) == {0: ("failed", False), 1: ("passed", False)}
     assert ran.summary["cancelled"] == 1
     assert "local one 0: not carried, so it is run: " in ran.err

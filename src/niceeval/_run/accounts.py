@@ -7,6 +7,7 @@ from typing import Literal
 
 from niceeval._base.clock import utc_text
 from niceeval._base.errors import NiceevalError
+from niceeval._discover.arguments import argument_place
 from niceeval._model.result import FORMAT, SCHEMA_VERSION, Producer, RunSummary
 from niceeval._model.run_events import BudgetExceeded, EarlyExit, ExperimentOutline, RunStart
 from niceeval._plan.plan import RunPlan
@@ -57,6 +58,8 @@ def budget_exceeded(over: OverBudget, lanes: Mapping[str, Lane]) -> BudgetExceed
     error = None
     if why is not None:
         place = lanes[why.experiment_id].experiment.place
+        if over.lane is not None:
+            place = argument_place(place, "budget")
         error = NiceevalError("budget-unenforceable", place=place, problem=why.gap.problem, fix=why.gap.fix)
     return BudgetExceeded(
         experiment_id=None if over.lane is None else over.lane.experiment.id,

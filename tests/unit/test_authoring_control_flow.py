@@ -648,3 +648,18 @@ def test_python_that_is_too_deep_is_the_authors_error(tmp_path: Path) -> None:
     assert ran.result.error_info is not None
     assert ran.result.error_info.trace is not None
     assert len(ran.result.error_info.trace.splitlines()) <= 24
+
+
+def test_a_turn_that_was_not_awaited_is_named_when_it_is_used(tmp_path: Path) -> None:
+    """The slip everybody makes once: no AttributeError of ours, and the line of the send."""
+    ran = written(tmp_path, 'turn = t.send("go")\nturn.succeeded()')
+    assert (ran.error_code, ran.result.assertions) == ("send-not-awaited", ())
+    assert ran.result.error_info is not None
+    assert ran.result.error_info.loc == f"evals/a_eval.py:{line_of(tmp_path, 'turn = t.send')}:12"
+
+
+def test_a_task_that_the_eval_left_behind_sends_nothing_any_more(tmp_path: Path) -> None:
+    """It was reported; what it would send belongs to nobody."""
+    ran = written(tmp_path, 'import asyncio\nasyncio.create_task(t.send("late"))\nt.log("over")')
+    assert ran.error_code == "send-not-awaited"
+    assert ran.events == []

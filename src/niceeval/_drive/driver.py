@@ -105,6 +105,7 @@ class Driver:
         self.phase: Phase = "eval"
         self.turn: int | None = None
         self.turn_site: CallSite | None = None
+        self.eval_over = False
         self.sealed = False
         self.late = 0
         self._on_progress = on_progress
@@ -215,6 +216,10 @@ class Driver:
 
     def _require_free_line(self, number: int, site: CallSite) -> None:
         self._require_unsealed()
+        if self.eval_over:
+            # A task that the eval left behind: it was reported, and what it would send now belongs to nobody. Nobody
+            # waits for its exception either, and asyncio would print one.
+            raise asyncio.CancelledError
         if number in self._busy:
             raise self.author_fault(AuthorError("session-busy", line=self._busy[number]), site)
         if sum(len(turns) for turns in self.log.sessions) >= MAX_TURNS:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from niceeval._base.callsite import CallSite
-from niceeval._base.errors import AuthorError
+from niceeval._base.errors import AuthorError, Place
 
 T = TypeVar("T", covariant=True)
 
@@ -43,7 +43,7 @@ class Sending(Coroutine[Any, Any, T], Generic[T]):
     def __getattr__(self, name: str) -> Any:
         # `turn = t.send(...)` without await, and then `turn.succeeded()`: the slip that everybody makes once.
         if name in self.result_names:
-            raise AuthorError("send-not-awaited", call=self.call)
+            raise AuthorError("send-not-awaited", call=self.call, place=Place(*self.site))
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _coroutine(self) -> Coroutine[Any, Any, T]:

@@ -162,6 +162,7 @@ class RunningAttempt:
         try:
             await self._call_eval()
         finally:
+            self._driver.eval_over = True
             self._spent("eval", started)
         self._find_left_sends()
 
@@ -189,7 +190,9 @@ class RunningAttempt:
             name, site, evaluation = failed
             self._driver.record(name, site, evaluation=evaluation)
         elif isinstance(real, NiceevalError):
-            self._driver.fail(fault_of_error(real, "eval", last_project_site(real, self._root)))
+            said = real.place
+            at = CallSite(said.file, said.line, said.column) if said else last_project_site(real, self._root)
+            self._driver.fail(fault_of_error(real, "eval", at))
         else:
             where = last_project_site(real, self._root)
             scope = failure_class(real).scope

@@ -17,7 +17,7 @@ from niceeval._cli.main import entry
 from niceeval._cli.show import find_target
 from niceeval._model.assertion import AssertionResult, UnavailableReason
 from niceeval._model.events import Loc, Message, encode_events
-from niceeval._model.result import Diagnostic, ErrorInfo, LogLine, Points, SourceFile
+from niceeval._model.result import Diagnostic, ErrorInfo, LogLine, Points, Retry, SourceFile
 from niceeval._model.usage import Usage
 from niceeval._record.attempt import Attempt
 from niceeval._view.attempt_page import attempt_page
@@ -52,6 +52,14 @@ def entry_at(line: int, **changes: Any) -> AssertionResult:
 
 
 # One attempt -----------------------------------------------------------------------------------------------------
+
+
+def test_the_page_shows_what_was_sent_again(tmp_path: Path) -> None:
+    """Each send that was not accepted: the turn, how long it waited, and why; somebody else's words are cleaned."""
+    retries = (Retry(turn=0, wait_ms=1_250, reason="429"), Retry(turn=1, wait_ms=20, reason="busy\x1b[2J"))
+    page = page_of(tmp_path, retries=retries)
+    at = page.index("retries    turn 1 after 1.2s: 429")
+    assert page[at + 1] == "           turn 2 after 20ms: busy␛"
 
 
 def test_the_page_of_a_failed_attempt(tmp_path: Path) -> None:

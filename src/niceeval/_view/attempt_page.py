@@ -12,7 +12,7 @@ from niceeval._base.terminal import Style, cut_counted, duration, seconds, wrap
 from niceeval._model.coverage import CHANNELS
 from niceeval._model.events import StreamEvent
 from niceeval._model.o11y import O11ySummary
-from niceeval._model.result import AttemptResult, Diagnostic, ErrorInfo, SourceFile
+from niceeval._model.result import AttemptResult, Diagnostic, ErrorInfo, Retry, SourceFile
 from niceeval._record.attempt import Attempt
 from niceeval._reporters.figures import own_figures
 from niceeval._view.annotated_source import SourcePainter, SourceView, is_shown, source_views
@@ -77,6 +77,10 @@ def _part(ms: int) -> str:
     return seconds(ms) if ms >= 1000 else duration(ms)
 
 
+def _retry(retry: Retry) -> str:
+    return f"turn {retry.turn + 1} after {_part(retry.wait_ms)}: {retry.reason}"
+
+
 def attempt_page(attempt: Attempt, style: Style) -> list[str]:
     """The page, one item a line. Raises ResultsError (`unreadable`)."""
     return _Page(material_of(attempt), style).lines()
@@ -99,6 +103,7 @@ class _Page:
             *self._unplaced(),
             *self._coverage(),
             *self._time(),
+            *self._retries(),
             *self._diagnostics(),
             *self._problems(),
             f"{'more':<{_LABEL}}--json (everything that is stored of it, as one document)",
@@ -187,6 +192,14 @@ class _Page:
         if in_turns:
             parts.append(f"turns {_part(sum(in_turns))}")
         return [f"{'time':<{_LABEL}}{self._style.joined(*parts)}"] if parts else []
+
+    def _retries(self) -> list[str]:
+        """Sends that were not accepted: `turn 1 after 1.2s: 429`."""
+        return [
+            row
+            for number, retry in enumerate(self._result.retries)
+            for row in self._text("" if number else "retries", _retry(retry))
+        ]
 
     def _diagnostics(self) -> list[str]:
         found = self._result.diagnostics

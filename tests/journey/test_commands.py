@@ -165,6 +165,19 @@ def test_exp_list_shows_experiments(run: Run, tmp_path: Path) -> None:
     assert (found["id"], found["evals"], found["earlyExit"]) == ("compare/bub", 24, True)
 
 
+def test_exp_list_shows_a_budget_where_there_is_one(run: Run, tmp_path: Path) -> None:
+    """In dollars; an experiment without one has none beside it."""
+    path = "experiments/compare/bub.py"
+    limited = PROJECT[path].replace("define_experiment(", "define_experiment(budget=4.0, ")
+    write_files(tmp_path, {**PROJECT, "experiments/compare/capped.py": limited})
+    code, out, _ = run("exp list")
+    assert (code, [line.split()[-4:] for line in out.splitlines()]) == (
+        0,
+        [["24", "evals", "runs", "2"], ["runs", "2", "budget", "$4.00"]],
+    )
+    assert [one.get("budget") for one in json.loads(run("exp list --json")[1])] == [None, 4.0]
+
+
 def test_a_list_shows_what_loaded_and_ends_in_one_where_something_did_not(run: Run, tmp_path: Path) -> None:
     """The rest still lists."""
     write_files(tmp_path, {**PROJECT, "evals/bad_eval.py": "1 / 0"})

@@ -11,7 +11,7 @@ import click
 
 from niceeval._base.errors import NiceevalError, SelectionError
 from niceeval._base.redaction import Redactor
-from niceeval._base.terminal import Style, cell_width, cut_end, pad_end
+from niceeval._base.terminal import Style, cell_width, cut_end, money, pad_end
 from niceeval._cli.errors import print_errors
 from niceeval._cli.exit_codes import code_after
 from niceeval._cli.streams import Streams
@@ -98,6 +98,7 @@ def _experiment_row(experiment: ExperimentSpec, evals: int | None, style: Style)
         style.clean(experiment.model or "-"),
         count,
         f"runs {experiment.runs}",
+        "" if experiment.budget is None else f"budget {money(experiment.budget)}",
         _cut(experiment.description or "", _DESCRIPTION_CELLS, style),
     ]
 
@@ -109,8 +110,12 @@ def _cut(text: str, cells: int, style: Style) -> str:
 
 
 def _table(rows: list[list[str]]) -> list[str]:
+    """The rows in columns; a column in which no row has anything is left out."""
     widths = [max(map(cell_width, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(pad_end(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [
+        "  ".join(pad_end(cell, width) for cell, width in zip(row, widths, strict=True) if width).rstrip()
+        for row in rows
+    ]
 
 
 def _eval_json(spec: EvalSpec) -> dict[str, Any]:
@@ -141,5 +146,6 @@ def _experiment_json(experiment: ExperimentSpec, evals: int | None) -> dict[str,
         "evals": evals,
         "timeout": experiment.timeout,
         "maxConcurrency": experiment.max_concurrency,
+        "budget": experiment.budget,
     }
     return {name: item for name, item in value.items() if item is not None}

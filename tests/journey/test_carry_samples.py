@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from niceeval._record import disk
 from niceeval.results import open_results
 from tests.journey.carry_project import CarryProject, enter
 
@@ -229,7 +230,7 @@ def test_where_links_are_not_possible_files_are_copied(project: CarryProject, mo
     def refuse(source: str, target: str) -> None:
         raise OSError(18, "Invalid cross-device link")
 
-    monkeypatch.setattr(os, "link", refuse)
+    monkeypatch.setattr(disk, "link", refuse)
     result = project.run("local").results["local", "one", 0]
     copy = project.runs()[-1] / result["artifactsDir"] / "events.json"
     original = project.runs()[0] / result["artifactsDir"] / "events.json"

@@ -15,7 +15,7 @@ import pytest
 from niceeval._base.errors import ResultsError
 from niceeval._base.redaction import Redactor
 from niceeval._model.events import Message, encode_events
-from niceeval._record import attempt_files
+from niceeval._record import disk
 from niceeval._record.writer import RunWriter
 from tests.unit.record_samples import name_of, placed_in, result, sealed, summary, write_run
 
@@ -140,14 +140,14 @@ def test_a_refused_write_belongs_to_its_attempt(tmp_path: Path, monkeypatch: pyt
     writer = writer_at(tmp_path)
     attempts = [result(), result(attempt=1)]
     writer.reserve([name_of(attempt) for attempt in attempts])
-    real = attempt_files.write_new_file
+    real = disk.write_file
 
     def refuse(path: str, data: bytes, *, durable: bool) -> None:
         if "/.tmp-a0/" in path and path.endswith("o11y.json"):
             raise OSError(number, os.strerror(number))
         real(path, data, durable=durable)
 
-    monkeypatch.setattr(attempt_files, "write_new_file", refuse)
+    monkeypatch.setattr(disk, "write_file", refuse)
     first = writer.submit(sealed(placed_in(writer, attempts[0]), 0))
     second = writer.submit(sealed(placed_in(writer, attempts[1]), 1))
     with pytest.raises(ResultsError) as caught:
@@ -185,8 +185,8 @@ def test_folders_removed_while_running_are_made_again(tmp_path: Path) -> None:
 def test_durable_writes_are_synced_before_they_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file of the attempt, before its future is done."""
     synced: list[int] = []
-    real = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(descriptor), real(descriptor))[1])
+    real = disk.sync
+    monkeypatch.setattr(disk, "sync", lambda descriptor: (synced.append(descriptor), real(descriptor))[1])
     writer = writer_at(tmp_path, durable=True)
     writer.reserve([name_of(result())])
     writer.submit(sealed(placed_in(writer, result()))).result()

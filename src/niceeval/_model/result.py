@@ -140,7 +140,10 @@ class Producer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`summary.json` without its `results`, which are streamed after it. Counts are of attempts."""
+    """`summary.json` without its `results`, which are streamed after it. Counts are of attempts.
+
+    `not_stored` are attempts that were run and that the disk did not take; no other count has them.
+    """
 
     format: str
     schema_version: int = msgspec.field(name="schemaVersion")
@@ -162,6 +165,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     not_started: int = msgspec.field(name="notStarted", default=0)
     cancelled: int = 0
     carried: int = 0
+    not_stored: int = msgspec.field(name="notStored", default=0)
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

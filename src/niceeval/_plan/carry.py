@@ -216,7 +216,7 @@ class _History:
                     sample.attempts[number], sample.adopted[number] = found[number], why
             if not why:
                 self._open.discard(pair)
-        if run.complete:
+        if not run.resumable:
             # Whatever was killed before this run was resumed by it, once.
             self._finished |= experiments
             self._open -= {pair for pair in self._samples if pair[0] in self._finished}
@@ -236,7 +236,7 @@ class _History:
         """Why all that a run recorded of an experiment stands; None where the ordinary rules hold."""
         if self._overlap.holds(run):
             return "sealed by an overlapping run"
-        return "killed run" if not run.complete and experiment_id not in self._finished else None
+        return "killed run" if run.resumable and experiment_id not in self._finished else None
 
 
 def _from_sample(planned: Sequence[AttemptPlan], sample: _Sample) -> dict[int, Decision]:

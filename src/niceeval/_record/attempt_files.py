@@ -3,42 +3,22 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Sequence
 
+from niceeval._record import disk
 from niceeval._record.layout import HIDDEN
-from niceeval._record.sync import sync_folder
-
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-
-
-def write_new_file(path: str, data: bytes, *, durable: bool) -> None:
-    """Write a file that must not exist yet. Raises OSError."""
-    descriptor = os.open(path, _FLAGS, 0o666)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        if durable:
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _link(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except FileNotFoundError:
-        raise
-    except OSError:  # another file system, or one without links
-        shutil.copyfile(source, target)
 
 
 class FolderWriter:
-    """Makes attempt folders inside one run folder. Used by one thread."""
+    """Makes attempt folders inside one run folder. Used by one thread.
+
+    `unsynced` is the first error of a sync that `durable` asked for and that came too late to take anything back: what
+    it was for is in place.
+    """
 
     def __init__(self, run_folder: str, *, durable: bool) -> None:
         self.run_folder = run_folder
+        self.unsynced: OSError | None = None
         self._durable = durable
         self._known: set[str] = set()
 
@@ -53,26 +33,37 @@ class FolderWriter:
         except FileNotFoundError:
             # Somebody removed folders that were made before; make them again, once.
             self._known.clear()
+            disk.make_folders(self.run_folder)
             self._write(parent, name, files, links)
 
     def _write(self, parent: str, name: str, files: Sequence[tuple[str, bytes]], links: Sequence[str]) -> None:
         self._ensure(parent)
         base = f"{self.run_folder}/{parent}" if parent else self.run_folder
         hidden = f"{base}/{HIDDEN}{name}"
-        os.mkdir(hidden)
+        _make_hidden(hidden)
         try:
             for file, data in files:
-                write_new_file(f"{hidden}/{file}", data, durable=self._durable)
+                disk.write_file(f"{hidden}/{file}", data, durable=self._durable)
             for path in links:
-                _link(path, f"{hidden}/{os.path.basename(path)}")
+                self._link(path, f"{hidden}/{os.path.basename(path)}")
             if self._durable:
-                sync_folder(hidden)
-            os.rename(hidden, f"{base}/{name}")
-        except OSError:
-            shutil.rmtree(hidden, ignore_errors=True)
+                disk.sync_folder(hidden)
+            disk.rename(hidden, f"{base}/{name}")
+        except BaseException:
+            disk.remove_tree(hidden, ignore_errors=True)
             raise
         if self._durable:
-            sync_folder(base)
+            self._sync_entries(base)
+
+    def _link(self, source: str, target: str) -> None:
+        try:
+            disk.link(source, target)
+        except FileNotFoundError:
+            raise
+        except OSError:  # another file system, or one without links
+            disk.copy_file(source, target)
+        if self._durable:
+            disk.sync_file(target)
 
     def _ensure(self, parent: str) -> None:
         """Make the parent folders, each once."""
@@ -81,10 +72,24 @@ class FolderWriter:
         above = parent.rpartition("/")[0]
         self._ensure(above)
         try:
-            os.mkdir(f"{self.run_folder}/{parent}")
+            disk.make_folder(f"{self.run_folder}/{parent}")
         except FileExistsError:
             pass
         else:
             if self._durable:
-                sync_folder(f"{self.run_folder}/{above}" if above else self.run_folder)
+                self._sync_entries(f"{self.run_folder}/{above}" if above else self.run_folder)
         self._known.add(parent)
+
+    def _sync_entries(self, folder: str) -> None:
+        try:
+            disk.sync_folder(folder)
+        except OSError as error:
+            self.unsynced = self.unsynced or error
+
+
+def _make_hidden(folder: str) -> None:
+    try:
+        disk.make_folder(folder)
+    except FileExistsError:  # left by a write that failed, and could not be removed then
+        disk.remove_tree(folder)
+        disk.make_folder(folder)

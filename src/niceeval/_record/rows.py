@@ -120,6 +120,7 @@ class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
     name: Any = None
     interrupted: Any = False
     not_started: Any = msgspec.field(name="notStarted", default=0)
+    not_stored: Any = msgspec.field(name="notStored", default=0)
     results: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 

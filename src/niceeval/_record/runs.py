@@ -17,6 +17,7 @@ from niceeval._model.result import FORMAT, SCHEMA_VERSION
 from niceeval._record.artifacts import read_file, unreadable
 from niceeval._record.attempt import Attempt
 from niceeval._record.layout import HIDDEN, RESULT, SUMMARY, is_inside
+from niceeval._record.liveness import being_written
 from niceeval._record.locators import Locators
 from niceeval._record.rows import AttemptRow, ProducerRow, SummaryRow, decode_row, decode_rows, decode_summary
 
@@ -42,7 +43,11 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A stored run. `complete` is false where it has no `summary.json`: it was killed, or is still running."""
+    """A stored run. `complete` is false where it has no `summary.json`: it was killed, or is still `running`.
+
+    `resumable`: the next run of its experiments goes on with it, since it did not end, or could not store all that it
+    ran. Then all that it holds stands, whatever came out.
+    """
 
     name: str
     path: Path
@@ -52,6 +57,8 @@ class Run:
     completed_at: str | None
     interrupted: bool
     attempts: tuple[Attempt, ...]
+    running: bool = False
+    resumable: bool = False
 
     @property
     def order(self) -> tuple[str, str]:
@@ -115,6 +122,7 @@ def _from_summary(summary: SummaryRow, folder: Path, shown: str, locators: Locat
         started_at=started,
         completed_at=completed,
         interrupted=summary.interrupted is True,
+        resumable=isinstance(summary.not_stored, int) and summary.not_stored > 0,
         attempts=_attempts(rows, folder, locators),
     )
     return _Read(run=run, skipped=tuple(_skip(shown, problem) for problem in [*problems, *_escaping(rows)]))
@@ -194,6 +202,8 @@ def _read_results(folder: Path, locators: Locators, *, expected: bool) -> _Read:
         started_at=min((row.started_at for row in rows), default=_time_of(folder.name)),
         completed_at=None,
         interrupted=False,
+        running=being_written(folder),
+        resumable=True,
         attempts=_attempts(rows, folder, locators),
     )
     return _Read(run=run, skipped=tuple(skipped))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import threading
@@ -17,7 +18,7 @@ import msgspec
 from niceeval._base.errors import ResultsError
 from niceeval._model.o11y import O11ySummary
 from niceeval._model.result import AttemptResult, LogLine, RunSummary, SourceFile
-from niceeval._record import layout
+from niceeval._record import disk, layout
 from niceeval._record.artifacts import unreadable
 from niceeval._record.attempt_files import FolderWriter
 from niceeval._record.encode import (
@@ -29,6 +30,7 @@ from niceeval._record.encode import (
     without_secrets,
 )
 from niceeval._record.layout import FolderKey
+from niceeval._record.liveness import hold, let_go
 from niceeval._record.summary import write_summary
 from niceeval._record.sync import GroupSync
 
@@ -75,6 +77,7 @@ class RunWriter:
         self._queue: queue.Queue[Callable[[], None] | None] = queue.Queue(QUEUE_LIMIT)
         self._thread: threading.Thread | None = None
         self._sync: GroupSync | None = None
+        self._held = -1
         self._files = FolderWriter("", durable=durable)
 
     @property
@@ -96,25 +99,30 @@ class RunWriter:
     def begin(self) -> None:
         """Make the run folder and start the writer thread. Raises ResultsError (`cannot-write`)."""
         try:
-            self._results_dir.mkdir(parents=True, exist_ok=True)
+            disk.make_folders(str(self._results_dir))
             self._name = self._make_folder(layout.run_name(datetime.now(UTC)))
+            if self._durable:
+                disk.sync_folder(str(self._results_dir))
+                disk.sync_folder(str(self._results_dir.parent))
         except OSError as error:
+            self._release()
             raise cannot_write(str(self._results_dir), error) from error
         self._files = FolderWriter(str(self._results_dir / self._name), durable=self._durable)
-        self._sync = GroupSync(self._files.run_folder)
+        self._sync = GroupSync(self._held)
         self._thread = threading.Thread(target=self._loop, name="niceeval-writer", daemon=True)
         self._thread.start()
 
     def _make_folder(self, wanted: str) -> str:
+        """Make a folder that nobody has, and hold it: nobody deletes it from now on."""
         name, number = wanted, 1
         while True:
-            try:
-                os.mkdir(self._results_dir / name)
-            except FileExistsError:
-                number += 1
-                name = f"{wanted}-{number}"
-            else:
-                return name
+            with contextlib.suppress(FileExistsError):
+                disk.make_folder(str(self._results_dir / name))
+                with contextlib.suppress(FileNotFoundError):  # somebody cleans up at this moment
+                    self._held = hold(str(self._results_dir / name))
+                    return name
+            number += 1
+            name = f"{wanted}-{number}"
 
     def reserve(self, keys: Sequence[AttemptName]) -> None:
         """Decide the folder of every attempt of the run, before the first one is written."""
@@ -145,28 +153,45 @@ class RunWriter:
         return future
 
     def finish(self, summary: RunSummary) -> None:
-        """Wait for what was submitted, write `summary.json` (results in discovery order), sync, and close.
+        """Wait for what was submitted, sync, write `summary.json` (results in discovery order), and close.
 
-        Blocks; raises ResultsError (`cannot-write`). Without it the run reads as incomplete.
+        Blocks; raises ResultsError (`cannot-write`). Without a summary the run reads as incomplete.
         """
-        self._stop_thread()
         try:
-            write_summary(self._files.run_folder, summary, self._in_discovery_order(), self._redact)
-        except OSError as error:
-            raise cannot_write(f"{self.output_dir}/{layout.SUMMARY}", error) from error
+            self._settle()
+            self._write_summary(summary)
         finally:
-            self.close()
+            self._release()
 
     def close(self) -> None:
         """Write what was submitted, sync and stop the threads; may be called more than once."""
+        try:
+            self._settle()
+        finally:
+            self._release()
+
+    def _settle(self) -> None:
+        """Everything that was submitted is on the medium when this returns."""
         self._stop_thread()
         sync, self._sync = self._sync, None
         if sync is None:
             return
         try:
             sync.close()
+            if self._files.unsynced is not None:
+                raise self._files.unsynced
         except OSError as error:
             raise cannot_write(self.output_dir, error) from error
+
+    def _write_summary(self, summary: RunSummary) -> None:
+        try:
+            write_summary(self._files.run_folder, summary, self._in_discovery_order(), self._redact)
+        except OSError as error:
+            raise cannot_write(f"{self.output_dir}/{layout.SUMMARY}", error) from error
+
+    def _release(self) -> None:
+        held, self._held = self._held, -1
+        let_go(held)
 
     def _stop_thread(self) -> None:
         if self._thread is not None:

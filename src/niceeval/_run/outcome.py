@@ -44,7 +44,10 @@ class Sum:
 
 
 class Tally:
-    """Counts as attempts finish. `own` sums what this run itself sent, `all` also what it took over."""
+    """Counts as attempts finish. `own` sums what this run itself sent, `stored` what it holds, carried ones too.
+
+    `not_stored` are the outcomes of attempts that the disk did not take.
+    """
 
     def __init__(self, plan: RunPlan) -> None:
         self._planned = len(plan.attempts)
@@ -52,18 +55,22 @@ class Tally:
         self._counts: Counter[Verdict] = Counter()
         self._pairs: dict[tuple[str, str], set[Verdict]] = {}
         self.own = Sum()
-        self.all = Sum()
+        self.stored = Sum()
+        self.not_stored: Counter[Verdict] = Counter()
         self.carried = 0
 
     def problem(self, problem: NiceevalError) -> None:
         """Something that makes the run incomplete."""
         self._problems.append(problem)
 
-    def add(self, result: AttemptResult) -> None:
+    def add(self, result: AttemptResult, *, stored: bool = True) -> None:
         """An attempt was sealed, or taken over."""
         self._counts[result.outcome] += 1
         self._pairs.setdefault((result.experiment_id or "", result.id), set()).add(result.outcome)
-        self.all.add(result)
+        if stored:
+            self.stored.add(result)
+        else:
+            self.not_stored[result.outcome] += 1
         if result.carried_from is None:
             self.own.add(result)
         else:
@@ -72,6 +79,10 @@ class Tally:
     def count(self, verdict: Verdict) -> int:
         """Attempts with this verdict."""
         return self._counts[verdict]
+
+    def stored_count(self, verdict: Verdict) -> int:
+        """Attempts with this verdict that the run holds."""
+        return self._counts[verdict] - self.not_stored[verdict]
 
     def finished(
         self,

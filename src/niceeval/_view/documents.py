@@ -74,9 +74,10 @@ def _run(run: Run) -> dict[str, Any]:
             "startedAt": run.started_at,
             "completedAt": run.completed_at,
             "complete": run.complete,
+            "running": run.running,
             "interrupted": run.interrupted,
             "attempts": len(run.attempts),
-            "next": None if run.complete else again(run),
+            "next": None if run.complete or run.running else again(run),
         }
     )
 

@@ -84,7 +84,8 @@ def _head(results: Results, style: Style) -> str:
     where = style.clean(shown_path(results.path))
     if len(results.runs) == 1 and not results.skipped:
         return f"{where}: {_run_line(results.runs[0], style)}"
-    counts = [(sum(not run.complete for run in results.runs), "incomplete")]
+    counts = [(sum(run.running for run in results.runs), "running")]
+    counts += [(sum(not run.complete and not run.running for run in results.runs), "incomplete")]
     counts += [(sum(item.kind == kind for item in results.skipped), kind) for kind in ("incompatible", "unreadable")]
     runs = f"{count(len(results.runs))} run{'' if len(results.runs) == 1 else 's'}, latest per experiment"
     return f"{where}: " + style.joined(runs, *(f"{number} {kind}" for number, kind in counts if number))
@@ -92,7 +93,7 @@ def _head(results: Results, style: Style) -> str:
 
 def _run_line(run: Run, style: Style) -> str:
     total = f"{count(len(run.attempts))} attempt{'' if len(run.attempts) == 1 else 's'}"
-    state = "" if run.complete else "incomplete"
+    state = "" if run.complete else "running" if run.running else "incomplete"
     return style.joined(
         style.clean(run.title or ""),
         total,
@@ -201,6 +202,8 @@ def _unfinished(runs: Sequence[Run], style: Style, target: str) -> list[str]:
 
 def _unfinished_lines(run: Run, style: Style) -> list[str]:
     total = f"{count(len(run.attempts))} attempt{'' if len(run.attempts) == 1 else 's'}"
+    if run.running:
+        return [f"running       {style.clean(run.name)}  {total} up to now"]
     return [
         f"incomplete    {style.clean(run.name)}  {total}, no summary.json (killed)",
         f"  next: {style.clean(again(run))}",

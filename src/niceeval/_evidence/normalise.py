@@ -18,20 +18,13 @@ from niceeval._base.errors import AdapterError
 from niceeval._base.json_values import JsonLimits, normalise_json
 from niceeval._base.plain_text import clean_text, shorten
 from niceeval._evidence.coverage import FROM_EVENTS, channels_of_type
+from niceeval._evidence.event_fields import CLEANERS, kind_of
 from niceeval._model.coverage import CHANNELS, Channel, Coverage, EvidenceCoverage
 from niceeval._model.events import (
     EVENT_CLASSES,
-    ActionCalled,
-    ActionResult,
-    Compaction,
-    ErrorEvent,
-    InputOption,
-    InputRequest,
     InputRequested,
     Message,
     StreamEvent,
-    SubagentCalled,
-    SubagentCompleted,
     Thinking,
     UnknownEvent,
     event_type,
@@ -85,7 +78,7 @@ def normalise_turn(
     the contract says, or it is `waiting` without a request.
     """
     if not isinstance(value, Turn):
-        raise _malformed(agent, f"send returned {_kind(value)}", "return Turn(events=[...], status=...)")
+        raise _malformed(agent, f"send returned {kind_of(value)}", "return Turn(events=[...], status=...)")
     return _Boundary(agent, limits).turn(value, declared, wants_data)
 
 
@@ -103,7 +96,7 @@ class _Boundary:
     def turn(self, turn: Turn, declared: EvidenceCoverage, wants_data: bool) -> NormalTurn:
         out = self._out
         if turn.status not in ("completed", "failed", "waiting"):
-            raise self._refuse(f"status {turn.status!r}", 'status is "completed", "failed" or "waiting"')
+            raise self.refuse(f"status {turn.status!r}", 'status is "completed", "failed" or "waiting"')
         out.status = turn.status
         self._events(turn.events)
         self._requests()
@@ -116,7 +109,8 @@ class _Boundary:
             self._say("turn-normalised", "warning", shown + more)
         return out
 
-    def _refuse(self, problem: str, fix: str) -> AdapterError:
+    def refuse(self, problem: str, fix: str) -> AdapterError:
+        """The error for what cannot be used."""
         return _malformed(self._agent, problem, fix)
 
     def _say(self, code: str, level: Literal["info", "warning", "error"], message: str) -> None:
@@ -129,7 +123,7 @@ class _Boundary:
 
     def _events(self, events: Iterable[Any]) -> None:
         if isinstance(events, (str, bytes, Mapping)) or not isinstance(events, Iterable):
-            raise self._refuse(f"events is {_kind(events)}", "events is a list of events")
+            raise self.refuse(f"events is {kind_of(events)}", "events is a list of events")
         for number, raw in enumerate(itertools.islice(events, self._limits.events + 1)):
             if number == self._limits.events:
                 self._cut(f"more than {self._limits.events:,} events in one turn", FROM_EVENTS)
@@ -155,13 +149,13 @@ class _Boundary:
             raw = {**given, "type": raw.type} if isinstance(given, Mapping) else given
         if isinstance(raw, Mapping):
             raw = self._from_mapping(raw, where)
-        clean = _CLEANERS.get(type(raw))
+        clean = CLEANERS.get(type(raw))
         if clean is not None:
             known: StreamEvent = clean(self, raw, where)
             return known
         if isinstance(raw, UnknownEvent):
             return self._unknown(raw.type, raw.data, where)
-        raise self._refuse(f"{where} is {_kind(raw)}", "events are niceeval.adapter events, or mappings with a `type`")
+        raise self.refuse(f"{where} is {kind_of(raw)}", "events are niceeval.adapter events, or mappings with a `type`")
 
     def _from_mapping(self, raw: Mapping[Any, Any], where: str) -> object:
         data = self._fields(raw, where)
@@ -169,12 +163,12 @@ class _Boundary:
         cls = EVENT_CLASSES.get(kind) if isinstance(kind, str) else None
         if cls is None:
             if not isinstance(kind, str):
-                raise self._refuse(f"{where} has no text `type`", 'an event mapping has a "type"')
+                raise self.refuse(f"{where} has no text `type`", 'an event mapping has a "type"')
             return UnknownEvent(kind, data)
         try:
             return msgspec.convert(data, cls)
         except msgspec.ValidationError as error:
-            raise self._refuse(f"{where} ({kind}): {error}", "see the event's fields in docs/adapters.md") from None
+            raise self.refuse(f"{where} ({kind}): {error}", "see the event's fields in docs/adapters.md") from None
 
     def _fields(self, raw: Mapping[Any, Any], where: str) -> Any:
         # Each field has the size limit of a value to itself, as in an event that is no mapping.
@@ -193,7 +187,7 @@ class _Boundary:
     def text(self, value: object, where: str) -> str:
         """A text field: required to be one, cleaned of what cannot be written, cut to the limit."""
         if type(value) is not str:
-            raise self._refuse(f"{where} is {_kind(value)}", "it has to be text")
+            raise self.refuse(f"{where} is {kind_of(value)}", "it has to be text")
         cleaned, problem = clean_text(value, self._limits.text_chars)
         if problem is not None:
             self._problems.append(f"{where}: {problem}")
@@ -217,7 +211,7 @@ class _Boundary:
     def one_of(self, value: object, allowed: tuple[str, ...], where: str) -> Any:
         """One of the words of a closed list."""
         if value not in allowed:
-            raise self._refuse(f"{where} is {_kind(value)}", "it is one of " + ", ".join(allowed))
+            raise self.refuse(f"{where} is {kind_of(value)}", "it is one of " + ", ".join(allowed))
         return value
 
     def _lossy(self, where: str, channels: tuple[Channel, ...]) -> None:
@@ -229,12 +223,12 @@ class _Boundary:
     def _requests(self) -> None:
         requests = [event.request.id for event in self._out.events if isinstance(event, InputRequested)]
         if self._out.status == "waiting" and not requests:
-            raise self._refuse(
+            raise self.refuse(
                 'status is "waiting", but there is no input.requested event',
                 "add one InputRequested per open question",
             )
         if len(set(requests)) < len(requests):
-            raise self._refuse("two requests have the same id", "give each InputRequest an id of its own")
+            raise self.refuse("two requests have the same id", "give each InputRequest an id of its own")
         if requests and self._out.status != "waiting":
             self._say(
                 "requests-without-waiting",
@@ -266,11 +260,11 @@ class _Boundary:
         if given is None:
             return
         if not isinstance(given, Mapping):
-            raise self._refuse(f"evidence_coverage is {_kind(given)}", "it maps channels to Coverage")
+            raise self.refuse(f"evidence_coverage is {kind_of(given)}", "it maps channels to Coverage")
         for channel, coverage in given.items():
             if channel not in CHANNELS or not isinstance(coverage, Coverage) or coverage.problem():
-                why = coverage.problem() if isinstance(coverage, Coverage) else f"{_kind(coverage)} is no Coverage"
-                raise self._refuse(
+                why = coverage.problem() if isinstance(coverage, Coverage) else f"{kind_of(coverage)} is no Coverage"
+                raise self.refuse(
                     f"evidence_coverage[{channel!r}]: {why or 'there is no such channel'}",
                     "the channels are " + ", ".join(CHANNELS),
                 )
@@ -285,116 +279,8 @@ class _Boundary:
                 self._out.downgrades.append((channel, coverage))
 
 
-# One cleaner per event type: same fields, each checked. A new event type gets one here. ----------------------------
-
-
-def _message(boundary: _Boundary, event: Message, where: str) -> Message:
-    boundary.one_of(event.role, ("assistant", "user"), f"{where}.role")
-    text = boundary.text(event.text, f"{where}.text")
-    return event if text is event.text and event.loc is None else Message(role=event.role, text=text)
-
-
-def _action_called(boundary: _Boundary, event: ActionCalled, where: str) -> ActionCalled:
-    return ActionCalled(
-        call_id=boundary.text(event.call_id, f"{where}.call_id"),
-        name=boundary.text(event.name, f"{where}.name"),
-        input=boundary.value(event.input, f"{where}.input"),
-        tool=boundary.optional_text(event.tool, f"{where}.tool"),
-    )
-
-
-def _action_result(boundary: _Boundary, event: ActionResult, where: str) -> ActionResult:
-    return ActionResult(
-        call_id=boundary.text(event.call_id, f"{where}.call_id"),
-        status=boundary.one_of(event.status, ("completed", "failed", "rejected"), f"{where}.status"),
-        output=boundary.value(event.output, f"{where}.output"),
-    )
-
-
-def _subagent_called(boundary: _Boundary, event: SubagentCalled, where: str) -> SubagentCalled:
-    return SubagentCalled(
-        call_id=boundary.text(event.call_id, f"{where}.call_id"),
-        name=boundary.text(event.name, f"{where}.name"),
-        remote_url=boundary.optional_text(event.remote_url, f"{where}.remote_url"),
-    )
-
-
-def _subagent_completed(boundary: _Boundary, event: SubagentCompleted, where: str) -> SubagentCompleted:
-    return SubagentCompleted(
-        call_id=boundary.text(event.call_id, f"{where}.call_id"),
-        status=boundary.one_of(event.status, ("completed", "failed"), f"{where}.status"),
-        output=boundary.value(event.output, f"{where}.output"),
-    )
-
-
-def _input_requested(boundary: _Boundary, event: InputRequested, where: str) -> InputRequested:
-    request = event.request
-    if not isinstance(request, InputRequest):
-        raise boundary._refuse(f"{where}.request is {_kind(request)}", "it has to be an InputRequest")
-    where = f"{where}.request"
-    return InputRequested(
-        request=InputRequest(
-            id=boundary.text(request.id, f"{where}.id"),
-            action=boundary.optional_text(request.action, f"{where}.action"),
-            input=boundary.value(request.input, f"{where}.input"),
-            prompt=boundary.optional_text(request.prompt, f"{where}.prompt"),
-            display=boundary.optional_text(request.display, f"{where}.display"),
-            options=_options(boundary, request.options, f"{where}.options"),
-        )
-    )
-
-
-def _options(boundary: _Boundary, options: object, where: str) -> tuple[InputOption, ...] | None:
-    if options is None:
-        return None
-    if not isinstance(options, (list, tuple)) or not all(isinstance(option, InputOption) for option in options):
-        raise boundary._refuse(f"{where} is {_kind(options)}", "it has to be a tuple of InputOption")
-    return tuple(
-        InputOption(
-            id=boundary.text(option.id, f"{where}[{number}].id"),
-            label=boundary.optional_text(option.label, f"{where}[{number}].label"),
-        )
-        for number, option in enumerate(options)
-    )
-
-
-def _thinking(boundary: _Boundary, event: Thinking, where: str) -> Thinking:
-    return Thinking(text=boundary.text(event.text, f"{where}.text"))
-
-
-def _compaction(boundary: _Boundary, event: Compaction, where: str) -> Compaction:
-    return Compaction(reason=boundary.optional_text(event.reason, f"{where}.reason"))
-
-
-def _error_event(boundary: _Boundary, event: ErrorEvent, where: str) -> ErrorEvent:
-    return ErrorEvent(message=boundary.text(event.message, f"{where}.message"))
-
-
-_CLEANERS: Mapping[type, Any] = {
-    Message: _message,
-    ActionCalled: _action_called,
-    ActionResult: _action_result,
-    SubagentCalled: _subagent_called,
-    SubagentCompleted: _subagent_completed,
-    InputRequested: _input_requested,
-    Thinking: _thinking,
-    Compaction: _compaction,
-    ErrorEvent: _error_event,
-}
-
-
 def _malformed(agent: str, problem: str, fix: str) -> AdapterError:
     return AdapterError("turn-malformed", agent=agent, problem=problem, fix=fix)
-
-
-def _kind(value: object) -> str:
-    """A short name for a value that should not be there."""
-    if value is None:
-        return "None"
-    if isinstance(value, str):
-        return repr(value[:40])
-    name = type(value).__name__
-    return f"a {name}" if name[:1].lower() not in "aeiou" else f"an {name}"
 
 
 def _cost(event: StreamEvent) -> int:
@@ -418,11 +304,11 @@ def _usage_problem(usage: object) -> str | None:
     if usage is None:
         return None
     if not isinstance(usage, Usage):
-        return f"usage is {_kind(usage)}, not a Usage"
+        return f"usage is {kind_of(usage)}, not a Usage"
     for name in _TOKEN_FIELDS:
         count = getattr(usage, name)
         if count is not None and (type(count) is not int or not 0 <= count < 2**63):
-            return f"usage.{name} is {_kind(count)}, not a count"
+            return f"usage.{name} is {kind_of(count)}, not a count"
     cost = usage.cost_usd
     if cost is not None and (type(cost) not in (int, float) or not math.isfinite(cost) or cost < 0):
         return f"usage.cost_usd is {cost!r}, not an amount"

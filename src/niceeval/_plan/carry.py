@@ -168,6 +168,11 @@ class _Sample:
     attempts: dict[int, Attempt]
     adopted: dict[int, str] = field(default_factory=dict)
 
+    def took_over_from(self, older: Mapping[int, Attempt]) -> bool:
+        """Whether the run that is resumed was taking these attempts over when it ended: then the rest stands as well."""
+        identities = {stored.identity for stored in older.values()}
+        return any(self.attempts[number].identity in identities for number in self.adopted)
+
 
 class _History:
     """The stored runs, newest first, as far as the plan needs them."""
@@ -211,9 +216,10 @@ class _History:
             sample = self._samples.get(pair)
             if sample is None:
                 self._samples[pair] = _Sample(attempts=found, adopted=dict.fromkeys(found, why) if why else {})
-            elif why:
+            elif why or sample.took_over_from(found):
+                reason = why or next(iter(sample.adopted.values()))
                 for number in found.keys() - sample.attempts.keys():
-                    sample.attempts[number], sample.adopted[number] = found[number], why
+                    sample.attempts[number], sample.adopted[number] = found[number], reason
             if not why:
                 self._open.discard(pair)
         if not run.resumable:

@@ -9,16 +9,20 @@ free again. What an invocation said that had ended before this one began does no
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from niceeval._base.file_lock import locked, try_lock
+from niceeval._base.file_lock import is_locked, lock_for_good, locked
+from niceeval._record import disk
 
 FOLDER = ".claims"
 _LOCK = "lock"
 _ENDING = ".claims"
+_TRIES = 5
+"""How often the lock is opened anew when somebody takes it away at the same moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +83,18 @@ class _Other:
         if not _process_exists(self.pid):
             return False
         try:
-            descriptor = os.open(self.path, os.O_RDWR)
+            descriptor = os.open(self.path, os.O_RDONLY)
         except FileNotFoundError:
             return False
         try:
-            return not try_lock(descriptor)
+            return is_locked(descriptor)
         finally:
             os.close(descriptor)
+
+    def remove(self) -> None:
+        """Take its file away."""
+        with contextlib.suppress(FileNotFoundError):
+            disk.remove(str(self.path))
 
 
 def live_runs(results_dir: Path) -> frozenset[str]:
@@ -94,6 +103,47 @@ def live_runs(results_dir: Path) -> frozenset[str]:
         return frozenset(other.run for other in _all(results_dir / FOLDER) if other.alive())
     except OSError:
         return frozenset()
+
+
+def forget_ended(results_dir: Path) -> None:
+    """Take away what invocations have said that have ended, where nobody is left who may need it. Raises OSError."""
+    folder = results_dir / FOLDER
+    if not os.path.lexists(folder / _LOCK):
+        return
+    with _turn(folder) as lock:
+        others = list(_all(folder))
+        if not any(other.alive() for other in others):
+            for other in others:
+                other.remove()
+            disk.remove(str(folder / _LOCK))
+            with contextlib.suppress(OSError):  # something else lies in it
+                disk.remove_folder(str(folder))
+    os.close(lock)
+
+
+@contextlib.contextmanager
+def _turn(folder: Path) -> Iterator[int]:
+    """Hold the lock of a claims folder, which is made where there is none; the descriptor stays open."""
+    for _ in range(_TRIES):
+        disk.make_folders(str(folder))
+        try:
+            descriptor = disk.open_to_append(str(folder / _LOCK))
+        except FileNotFoundError:
+            continue
+        with locked(descriptor):
+            # Whoever cleans up may have taken it away before it was ours.
+            if _is_at(descriptor, folder / _LOCK):
+                yield descriptor
+                return
+        os.close(descriptor)
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder / _LOCK))
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _all(folder: Path) -> Iterator[_Other]:
@@ -122,20 +172,18 @@ class Claims:
 
     def open(self) -> None:
         """Make the file that says this invocation is alive."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._lock = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-        with locked(self._lock):
+        with _turn(self._folder) as self._lock:
             self._find_others()
             ended = {name for name, other in self._others.items() if not other.alive()}
             if len(ended) == len(self._others):
                 # Nobody is left who could still need what they said.
                 for other in self._others.values():
-                    other.path.unlink(missing_ok=True)
+                    other.remove()
             for name in ended:
                 del self._others[name]
             self._ended = ended
-            self._file = os.open(self._own, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-            try_lock(self._file)
+            self._file = disk.open_to_append(str(self._own))
+            lock_for_good(self._file)
 
     def close(self) -> None:
         """Take the file away where nobody needs it; what was stored is found in the run itself from now on."""
@@ -150,7 +198,7 @@ class Claims:
         with contextlib.suppress(OSError), locked(self._lock):
             self._find_others()
             if not any(other.alive() for other in self._others.values()):
-                self._own.unlink(missing_ok=True)
+                disk.remove(str(self._own))
 
     def take(self, key: str, *, forced: bool = False) -> Held | Stored | None:
         """Take an attempt: None where it is ours now, else who has it. `forced` takes it whoever has it."""
@@ -207,7 +255,7 @@ class Claims:
                 self._others[name] = other
 
     def _say(self, line: str) -> None:
-        os.write(self._file, f"{line}\n".encode())
+        disk.write_all(self._file, f"{line}\n".encode())
 
 
 def _process_exists(pid: int) -> bool:

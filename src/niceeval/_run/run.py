@@ -330,7 +330,7 @@ class _Run:
             self._sharing.stored(attempt, sealed.result.artifacts_dir)
         else:
             self._sharing.give_up(attempt)
-        self._tally.add(sealed.result)
+        self._tally.add(sealed.result, stored=stored)
         self._emit(EvalComplete(key=key, result=sealed.result, stored=stored))
         if doomed is not None:
             self._emit(doomed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +23,8 @@ class Sharing:
     def __init__(self, plan: RunPlan, results_dir: Path, run: str) -> None:
         self._plan = plan
         self._results_dir = results_dir
-        self._claims: Claims | None = Claims(results_dir, run)
+        self._own = Claims(results_dir, run)
+        self._claims: Claims | None = self._own
         self._untold: list[str] = []
         self.say_problem: Callable[[str], None] = self._untold.append
 
@@ -39,7 +41,9 @@ class Sharing:
 
     def close(self) -> None:
         """Say that it is over."""
-        self._guarded(lambda claims: claims.close())
+        # Also where they were given up: until now they have said that this run is alive.
+        with contextlib.suppress(OSError):
+            self._own.close()
 
     def take(self, attempt: AttemptPlan, *, anyway: bool = False) -> Held | Stored | None:
         """Take an attempt; else who runs it, or where it is stored.

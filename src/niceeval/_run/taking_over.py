@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from niceeval._base.errors import ResultsError
 from niceeval._model.result import AttemptResult, CarriedFrom
-from niceeval._model.run_events import EvalComplete, LiveEvent
+from niceeval._model.run_events import EvalComplete, LiveEvent, RunNotice
 from niceeval._plan.plan import AttemptPlan, RunPlan
 from niceeval._record.artifacts import unreadable
 from niceeval._record.attempt import Attempt
@@ -61,16 +61,31 @@ class TakingOver:
         return left
 
     async def one(self, attempt: AttemptPlan, stored: Attempt, *, early_exited: bool) -> bool:
-        """Take over one stored attempt; False, and a notice, where that is not possible."""
+        """Take over one stored attempt; False, and a notice, where it cannot be read.
+
+        One that the disk does not take counts for this run, is not run again, and stays where it was stored.
+        """
         try:
             result = self._as_stored_here(attempt, stored, early_exited)
-            await asyncio.wrap_future(self._writer.carry(attempt.index, result, _folder_of(stored)))
+            stored_here = await self._store(attempt, result, _folder_of(stored))
         except ResultsError as error:
             self._sharing.say_problem(f"{label_of(attempt)}: not carried, so it is run: {error.message()}")
             return False
-        self._tally.add(result)
+        self._tally.add(result, stored=stored_here)
+        self._emit(EvalComplete(key=key_of(attempt), result=result, stored=stored_here))
+        return True
+
+    async def _store(self, attempt: AttemptPlan, result: AttemptResult, source: Path) -> bool:
+        try:
+            await asyncio.wrap_future(self._writer.carry(attempt.index, result, source))
+        except ResultsError as error:
+            if error.code != "cannot-write":
+                raise
+            self._tally.problem(error)
+            message = f"{label_of(attempt)}: {error.message()}"
+            self._emit(RunNotice(code=error.code, level="error", message=message))
+            return False
         self._sharing.stored(attempt, result.artifacts_dir)
-        self._emit(EvalComplete(key=key_of(attempt), result=result))
         return True
 
     def _as_stored_here(self, attempt: AttemptPlan, stored: Attempt, early_exited: bool) -> AttemptResult:

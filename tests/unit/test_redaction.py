@@ -69,3 +69,30 @@ def test_a_secret_never_survives_in_json_text(secret: str, around: str) -> None:
     inner = json.dumps(secret)[1:-1]
     assert inner not in redact(once) or inner in "[redacted]"
     assert json.dumps(inner)[1:-1] not in redact(json.dumps(once)) or inner in "[redacted]"
+
+
+CUTS = ["…", "… [cut: 70,000 characters]", " [+412 chars]", '…" [70,000 characters]', " [+2,000 characters]"]
+
+
+@pytest.mark.parametrize("mark", CUTS)
+@pytest.mark.parametrize("length", [4, 9, 15])
+def test_the_part_of_a_secret_in_front_of_a_cut_is_replaced(mark: str, length: int) -> None:
+    """Texts are cut before secrets are looked for, so that a cut may leave the beginning of one."""
+    redact = Redactor(["sk-live-ABCDEFGH", "another-secret"])
+    cut = f"x {'sk-live-ABCDEFGH'[:length]}{mark} and sk-live-ABCDEFGH"
+    assert redact(cut) == f"x [redacted]{mark} and [redacted]"
+    assert redact.found_in(f"sk-live{mark}")
+
+
+@pytest.mark.parametrize("text", ["sk- is short…", "sk-…", "sk-live is named [+12 chars]", "sk-live", "… sk-live"])
+def test_what_merely_begins_like_a_secret_stays(text: str) -> None:
+    """Three characters are found by chance, and a beginning without a cut behind it is a word of somebody's."""
+    assert Redactor(["sk-live-ABCDEFGH"])(text) is text
+
+
+@given(SECRETS, st.text(max_size=30), st.integers(4, 19), st.sampled_from(CUTS))
+def test_no_cut_lets_a_part_of_a_secret_through(secret: str, before: str, length: int, mark: str) -> None:
+    """Wherever the cut falls, and also where the text is JSON."""
+    part = secret[: min(length, len(secret) - 1)]
+    for text in (before + part + mark, json.dumps(before + part + mark, ensure_ascii=False)):
+        assert Redactor([secret])(text) != text

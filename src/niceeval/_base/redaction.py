@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 REDACTED = "[redacted]"
 MIN_SECRET = 6
 """Characters; a shorter value would be found everywhere by chance."""
+
+PART = 4
+"""Characters of a secret's beginning that are hidden where a text was cut behind them."""
+_CUT = re.compile(r"…| \[\+[0-9]")
+"""How a text says that it was cut: `…`, `… [cut: 70,000 characters]`, ` [+12 chars]`."""
 
 _NAME = re.compile(
     r"(key|token|secret|password|passwd|passphrase|credential|credentials|auth|authorization|bearer|cookie|dsn)s?$",
@@ -57,7 +62,10 @@ def _forms(secret: str) -> set[str]:
 
 
 class Redactor:
-    """Replaces each secret in a text by `[redacted]`; longer secrets first. Values that are too short are ignored."""
+    """Replaces each secret in a text by `[redacted]`; longer secrets first. Values that are too short are ignored.
+
+    Where a text was cut in the middle of a secret, the part in front of the cut is replaced as well.
+    """
 
     __slots__ = ("_forms", "_pattern")
 
@@ -68,11 +76,39 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """The text without secrets; the same object where none occurs."""
-        if self._pattern is None or not self.found_in(text):
+        if self._pattern is None:
             return text
-        return self._pattern.sub(REDACTED, text)
+        if self._whole_in(text):
+            text = self._pattern.sub(REDACTED, text)
+        return self._without_parts(text) if _may_be_cut(text) else text
 
     def found_in(self, text: str) -> bool:
-        """Whether some secret occurs in the text."""
+        """Whether some secret occurs in the text, or the beginning of one in front of a cut."""
+        return self._whole_in(text) or (_may_be_cut(text) and self._without_parts(text) is not text)
+
+    def _whole_in(self, text: str) -> bool:
         # Plain substring search beats one alternation by far, and nearly every text holds no secret.
         return any(form in text for form in self._forms)
+
+    def _without_parts(self, text: str) -> str:
+        kept: list[str] = []
+        copied = 0
+        for mark in _CUT.finditer(text):
+            start = min(self._part_starts(text, copied, mark.start()), default=None)
+            if start is not None:
+                kept += (text[copied:start], REDACTED)
+                copied = mark.start()
+        return "".join((*kept, text[copied:])) if kept else text
+
+    def _part_starts(self, text: str, after: int, end: int) -> Iterator[int]:
+        """Where a secret begins whose text goes on to `end`, and no further."""
+        for form in self._forms:
+            start = text.rfind(form[:PART], max(after, end - len(form)), end)
+            while start >= 0:
+                if form.startswith(text[start:end]):
+                    yield start
+                start = text.rfind(form[:PART], max(after, end - len(form)), start + PART - 1)
+
+
+def _may_be_cut(text: str) -> bool:
+    return "…" in text or " [+" in text

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from niceeval._base.errors import AuthorError
+from niceeval._base.plain_text import shorten
 from niceeval._judge.unset import UNSET
 from niceeval._model.events import InputRequest
 from niceeval._model.matching import describe, matches
@@ -139,7 +140,7 @@ def _says(text: str | None, wanted: object) -> bool:
 
 
 def _text(value: object) -> str:
-    return f"/{value.pattern}/" if isinstance(value, re.Pattern) else repr(value)[:80]
+    return f"/{value.pattern}/" if isinstance(value, re.Pattern) else shorten(repr(value), 80)
 
 
 def _named(request: InputRequest) -> str:

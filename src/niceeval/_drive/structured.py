@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from niceeval._base.errors import AuthorError
+from niceeval._base.plain_text import shorten
 
 
 class JsonSchema:
@@ -93,12 +94,12 @@ def _json_schema_form(output: JsonSchema) -> OutputForm:
     def convert(data: Any) -> Any:
         error = next(iter(sorted(validator.iter_errors(data), key=lambda found: len(found.absolute_path))), None)
         if error is not None:
-            raise ValueError(f"{error.message[:500]} - at `{error.json_path}`")
+            raise ValueError(f"{shorten(error.message, 500)} - at `{error.json_path}`")
         return data
 
     return OutputForm(str(output.schema.get("title", "JsonSchema")), output.schema, convert)
 
 
 def _bad(output: object, problem: str) -> AuthorError:
-    shown = getattr(output, "__name__", None) or repr(output)[:80]
+    shown = getattr(output, "__name__", None) or shorten(repr(output), 80)
     return AuthorError("bad-output-type", type=shown, problem=problem)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from niceeval._base.errors import AdapterError
+from niceeval._base.plain_text import shorten
 from niceeval._model.events import (
     ActionCalled,
     ActionResult,
@@ -40,7 +41,7 @@ def kind_of(value: object) -> str:
     if value is None:
         return "None"
     if isinstance(value, str):
-        return repr(value[:40])
+        return repr(shorten(value, 40))
     name = type(value).__name__
     return f"a {name}" if name[:1].lower() not in "aeiou" else f"an {name}"
 

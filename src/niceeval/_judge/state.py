@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from niceeval._base.plain_text import shorten
 from niceeval._evidence.scope import Scope, TurnRecord
 from niceeval._judge.availability import incomplete
 from niceeval._judge.evaluation import Evaluation, plural, refs_of
@@ -105,7 +106,7 @@ def _first_error(turns: list[TurnRecord]) -> str | None:
     for turn in turns:
         for _, event in reversed(turn.events):
             if isinstance(event, ErrorEvent):
-                return event.message[:500]
+                return shorten(event.message, 500)
     return None
 
 

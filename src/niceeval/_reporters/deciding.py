@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from niceeval._base.plain_text import shorten
 from niceeval._model.assertion import AssertionResult
 from niceeval._model.result import AttemptResult
 
@@ -50,7 +51,7 @@ def index_entry(experiment_id: str, result: AttemptResult) -> IndexEntry:
     """The line for an attempt that is `failed` or `errored`."""
     outcome: Literal["failed", "errored"] = "failed" if result.outcome == "failed" else "errored"
     carried = result.carried_from is not None
-    return IndexEntry(outcome, result.id, experiment_id, _what(result)[:_INDEX_TEXT], result.locator, carried)
+    return IndexEntry(outcome, result.id, experiment_id, shorten(_what(result), _INDEX_TEXT), result.locator, carried)
 
 
 def _what(result: AttemptResult) -> str:

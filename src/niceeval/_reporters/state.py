@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from niceeval._base.plain_text import shorten
 from niceeval._model.result import AttemptResult, Phase, Verdict
 from niceeval._model.run_events import (
     AttemptKey,
@@ -318,7 +319,7 @@ def _remember(pair: Pair, experiment_id: str, result: AttemptResult) -> str | No
     if result.outcome == "passed":
         return None
     if result.outcome == "skipped":
-        pair.skip_reason = pair.skip_reason or (result.skip_reason or "")[:200]
+        pair.skip_reason = pair.skip_reason or shorten(result.skip_reason or "", 200)
         return None
     if getattr(pair, result.outcome) is None:
         setattr(pair, result.outcome, index_entry(experiment_id, result))

@@ -32,6 +32,29 @@ from niceeval import define_eval
 @define_eval(cases={cases})
 async def f(t, row): ...
 """
+SWEEP = """
+from adapters.bots import bot
+from niceeval import define_experiment
+
+base = define_experiment(agent=bot())
+experiments = {
+    "a": base,
+    "b": base.replace(evals=lambda info: "smok" in info.tags),
+}
+"""
+VALIDATED = """
+import pydantic
+from niceeval import define_eval
+
+class Row(pydantic.BaseModel):
+    q: str
+    @pydantic.field_validator("q")
+    def known(cls, value):
+        return {}[value]
+
+@define_eval(cases=[{"q": "x"}])
+async def sql(t, row: Row): ...
+"""
 USING_T = """
 from niceeval import EvalContext, define_eval
 from niceeval.loaders import load_text
@@ -208,6 +231,27 @@ MISTAKES: Mapping[str, Mistake] = {
         place="evals/data/sql_cases.yaml:3:10",
         next="correct the row, or the annotation at evals/sql_eval.py:10:36",
     ),
+    "a part of a sweep that selects nothing": Mistake(
+        args="exp",
+        files={"experiments/local.py": SWEEP},
+        code="nothing-selected",
+        message="evals= of local/b selects none of the evals",
+        place="experiments/local.py:7:10",
+        next="niceeval list",
+    ),
+    "rows that are gone again": Mistake(
+        args="exp",
+        files={"evals/sql_eval.py": "ROWS = [1]\n" + FAN_OUT.format(cases="ROWS") + "\nROWS.clear()\n"},
+        code="empty-cases",
+        place="evals/sql_eval.py:5:14",
+    ),
+    "a validator that raises": Mistake(
+        args="list",
+        files={"evals/sql_eval.py": VALIDATED},
+        code="case-row",
+        message="case 0000, field (the row): cannot become Row: KeyError: 'x'",
+        place="evals/sql_eval.py:10:14",
+    ),
     "flags that are not JSON": Mistake(
         args="exp",
         files={"experiments/local.py": EXPERIMENT.replace("bot())", "bot(),\n    flags={'a': {'b': {1}}})")},
@@ -309,3 +353,20 @@ def test_a_mistake_is_named_placed_and_answered(
         assert expected in printed, printed
     assert "Traceback" not in printed, printed
     assert "niceeval/_" not in printed, printed
+
+
+@pytest.mark.parametrize("args", ["list", "exp", "exp list", "show", "init", "why @a1b2c3d", "clean"])
+def test_a_current_folder_that_is_gone_is_said(
+    args: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another terminal deleted it."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    code = entry(args.split())
+    err = capsys.readouterr().err
+    assert (code, err.partition("\n")[0]) == (
+        1,
+        "error[no-folder]: the current folder is not there any more, or may not be read",
+    )

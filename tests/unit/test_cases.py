@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from niceeval._base.errors import NiceevalError
 from niceeval._discover.ids import segment_problem
 from niceeval._discover.specs import Project
-from tests.unit.project_files import load_files
+from tests.unit.project_files import EVAL, load_files
 
 HEADER = """
 from __future__ import annotations
@@ -220,6 +220,79 @@ def test_a_description_that_raises_is_that_cases_problem(tmp_path: Path, monkeyp
     project = project_of(tmp_path, monkeypatch, text)
     assert [spec.id for spec in project.evals] == ["sql/0001"]
     assert "description= raised TypeError" in str(problem_of(project))
+
+
+RAISING = """
+class Rows(Sequence):
+    def __init__(self, breaks):
+        self.breaks = breaks
+    def __len__(self):
+        return self.stop("len", 3)
+    def __getitem__(self, index):
+        if index == 3: raise IndexError
+        return self.stop(index, index)
+    def stop(self, where, value):
+        if where == self.breaks: raise SystemExit(0)
+        return value
+
+class Text(pydantic.BaseModel):
+    q: str
+    @pydantic.field_validator("q")
+    def known(cls, value):
+        return {}[value]
+
+@dataclasses.dataclass
+class Unwritten:
+    q: "Nowhere"
+
+@dataclasses.dataclass
+class Post:
+    q: str
+    def __post_init__(self):
+        raise SystemExit(0)
+
+def describes(row):
+    raise SystemExit(0)
+
+"""
+GUESTS = [
+    ("cases=Rows(1)", "row", "bad-argument", "could not be read: SystemExit: 0"),
+    ("cases=Rows('len')", "row", "load-failed", "SystemExit: 0"),
+    ("cases=[{'q': 'x'}]", "row: Text", "case-row", "cannot become Text: KeyError: 'x'"),
+    ("cases=[{'q': 'x'}]", "row: Unwritten", "case-row", "cannot become Unwritten: NameError: name 'Nowhere'"),
+    ("cases=[{'q': 'x'}]", "row: Post", "case-row", "cannot become Post: SystemExit: 0"),
+    ("cases=[1]", "row: dataclasses.Nowhere", "bad-argument", "has no attribute 'Nowhere'"),
+    ("cases=[1]", "row: 1 / 0", "bad-argument", "ZeroDivisionError"),
+    ("cases=[1], description=describes", "row", "case-row", "description= raised SystemExit: 0"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "row", "code", "message"), GUESTS, ids=[f"{a} {r}" for a, r, *_ in GUESTS])
+def test_what_an_authors_code_raises_over_its_rows_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, row: str, code: str, message: str
+) -> None:
+    """Whatever it is, also a SystemExit: it has a code and a place, and the other files are loaded."""
+    text = eval_text(arguments, row).replace("@define", RAISING + "@define")
+    text = text.replace("import dataclasses\n", "import dataclasses\nfrom collections.abc import Sequence\n", 1)
+    project = project_of(tmp_path, monkeypatch, text, {"evals/other_eval.py": EVAL})
+    problem = problem_of(project)
+    assert (problem.code, problem.place is not None) == (code, True)
+    assert message in str(problem)
+    assert "other" in [spec.id for spec in project.evals]
+
+
+@pytest.mark.parametrize(
+    ("cases", "later", "code"),
+    [("[1]", "ROWS.clear()", "empty-cases"), ("{'a': 1}", "ROWS['b/c'] = 2", "bad-case-key")],
+    ids=["emptied", "bad key"],
+)
+def test_rows_that_were_changed_after_the_definition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cases: str, later: str, code: str
+) -> None:
+    """What counts is what there is when the file has run; an eval without rows would vanish without a word."""
+    text = eval_text("cases=ROWS").replace("@define", f"ROWS = {cases}\n@define") + f"{later}\n"
+    problem = problem_of(project_of(tmp_path, monkeypatch, text))
+    assert (problem.code, str(problem.place)) == (code, "evals/sql_eval.py:27:14")
 
 
 def test_metadata_tags_and_timeout_are_every_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

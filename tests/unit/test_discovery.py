@@ -7,6 +7,7 @@ import os
 import pickle
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -95,6 +96,105 @@ def test_a_decorator_above_define_eval_takes_part(tmp_path: Path, monkeypatch: p
     """
     (spec,) = load_files(tmp_path, monkeypatch, {"evals/a_eval.py": text}).evals
     assert spec.function.__wrapped__.__name__ == "one"  # type: ignore[attr-defined]
+
+
+HELPERS = """
+from niceeval import define_eval
+
+def retry(function):
+    async def wrapper(t):
+        return await function(t)
+    return wrapper
+
+def made(city):
+    @define_eval(description=city)
+    async def asks(t):
+        pass
+    return asks
+
+shared = made("Rome")
+"""
+
+ELSEWHERE = [
+    ("@define_eval()\n@retry\nasync def important(t): ...", ["a/important"], 5),
+    ("paris = made('Paris')\noslo = made('Oslo')", ["a/oslo", "a/paris"], 5),
+    ("made('Paris')", ["a/asks"], 5),
+    ("from adapters.helpers import shared", [], 0),
+]
+
+
+@pytest.mark.parametrize(("text", "ids", "line"), ELSEWHERE, ids=["decorator", "factory", "unbound", "imported"])
+def test_an_eval_whose_function_is_written_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, ids: list[str], line: int
+) -> None:
+    """It is one of the file that made it, by the name it has there, and stands where it was asked for."""
+    header = "from niceeval import define_eval\nfrom adapters.helpers import made, retry\n@define_eval()\n"
+    text = f"{header}async def own(t): ...\n{text}\n"
+    project = load_files(tmp_path, monkeypatch, {"evals/a_eval.py": text, "adapters/helpers.py": HELPERS})
+    assert [spec.id for spec in project.evals] == (sorted([*ids, "a/own"]) if ids else ["a"])
+    assert project.problems == ()
+    first = min((spec for spec in project.evals if spec.id in ids), key=lambda spec: spec.line, default=None)
+    assert first is None or str(first.place).startswith(f"evals/a_eval.py:{line}")
+
+
+def test_evals_of_one_line_are_not_silently_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A factory makes every eval at the same place; without a name each, they cannot be told apart."""
+    text = "from adapters.helpers import made\nEVALS = [made(city) for city in ('Paris', 'Oslo')]\n"
+    problem = problem_of(tmp_path, monkeypatch, {"evals/a_eval.py": text, "adapters/helpers.py": HELPERS})
+    assert (problem.code, problem.fields["id"]) == ("duplicate-id", "a/asks")
+
+
+def test_a_function_is_one_eval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decorated twice, what was said first would be lost."""
+    text = "from niceeval import define_eval\n@define_eval(tags=['a'])\n@define_eval()\nasync def one(t): ...\n"
+    problem = problem_of(tmp_path, monkeypatch, {"evals/a_eval.py": text})
+    assert "decorates one, which is an eval already" in str(problem)
+
+
+def test_an_object_that_answers_nothing_takes_no_eval_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy of a web framework raises at every touch while there is no request."""
+    text = """
+    class Proxy:
+        def __call__(self): ...
+        def __getattribute__(self, name):
+            raise RuntimeError("no request")
+
+    current = Proxy()
+    """
+    project = load_files(tmp_path, monkeypatch, {"evals/a_eval.py": dedent(text) + EVAL})
+    assert ([spec.id for spec in project.evals], project.problems) == (["a"], ())
+
+
+HOSTILE_SWEEP = """
+from collections.abc import Mapping
+from adapters.bots import bot
+from niceeval import define_experiment
+
+class Sweep(Mapping):
+    def __getitem__(self, key):
+        raise SystemExit(0)
+    def __iter__(self):
+        return iter("ab")
+    def __len__(self):
+        return 2
+
+experiments = Sweep()
+"""
+
+
+def test_a_file_that_fails_when_it_is_read_is_its_own_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ran to its end; what it left behind does not do what it should. The others are loaded."""
+    files = {"experiments/bad.py": HOSTILE_SWEEP, "experiments/good.py": EXPERIMENT}
+    project = load_files(tmp_path, monkeypatch, files)
+    assert [one.id for one in project.experiments] == ["good"]
+    assert [(one.code, str(one.place)) for one in project.problems] == [("load-failed", "experiments/bad.py:7:9")]
+
+
+def test_a_dangling_link_below_evals_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds no eval that nobody would run."""
+    (tmp_path / "evals").mkdir()
+    (tmp_path / "evals/gone.py").symlink_to(tmp_path / "nowhere.py")
+    assert load_files(tmp_path, monkeypatch, {"evals/a_eval.py": EVAL}).warnings == ()
 
 
 MODULE = """

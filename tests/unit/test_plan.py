@@ -148,6 +148,34 @@ def test_nothing_to_run_is_an_error() -> None:
     assert (caught.value.code, str(caught.value)) == ("nothing-selected", "no eval is left for a")
 
 
+def test_an_experiment_that_selects_nothing_is_a_problem() -> None:
+    """Its sweep passes without it, and nobody would miss it."""
+    experiments = (an_experiment("a"), an_experiment("b", lambda info: False), an_experiment("c", ()))
+    plan = make_plan(a_project((an_eval("e"),), experiments))
+    assert [(one.code, str(one.place)) for one in plan.problems] == [
+        ("nothing-selected", "experiments/b.py:1"),
+        ("nothing-selected", "experiments/c.py:1"),
+    ]
+    assert str(plan.problems[0]) == "evals= of b selects none of the evals"
+    assert attempts_of(plan) == [("a", "e", 0)]
+
+
+@pytest.mark.parametrize("narrowing", [{"tag": "smoke"}, {"eval_prefixes": ["e"]}], ids=["tag", "prefix"])
+def test_an_experiment_that_the_command_line_leaves_nothing_of_is_said(narrowing: dict[str, Any]) -> None:
+    """It was asked for, so the run is whole without it."""
+    evals = (dataclasses.replace(an_eval("e"), tags=("smoke",)), an_eval("f"))
+    plan = make_plan(a_project(evals, (an_experiment("a"), an_experiment("b", ("f",)))), **narrowing)
+    assert plan.problems == ()
+    assert [str(one) for one in plan.warnings] == ["the command line leaves no eval of b"]
+
+
+def test_one_cause_is_one_problem() -> None:
+    """A file that could not be used may hold what the experiment selects; a dead prefix and a predicate say it all."""
+    experiments = (an_experiment("a"), an_experiment("b", ("nope",)), an_experiment("c", lambda info: False))
+    project = a_project((an_eval("e"),), experiments, broken=("evals/x_eval.py",))
+    assert [one.code for one in make_plan(project).problems] == ["load-failed", "nothing-selected"]
+
+
 def test_the_title_is_what_was_asked_for() -> None:
     """The selector, else the project's name."""
     named = project_with(config=ConfigSpec(name="desk"))

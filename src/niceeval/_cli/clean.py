@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from niceeval._base.errors import ResultsError
+from niceeval._base.places import current_folder
 from niceeval._base.terminal import count, size
 from niceeval._cli.exit_codes import NOT_PASSED, PASSED
 from niceeval._cli.streams import Streams
@@ -28,7 +29,7 @@ RESULTS = ".niceeval"
 def clean_command(yes: bool) -> int:
     """Delete the project's runs, after asking; those that are being written stay."""
     streams = Streams.standard()
-    results = find_root(Path.cwd()) / RESULTS
+    results = find_root(current_folder()) / RESULTS
     runs = run_folders(results)
     kept = [run for run in runs if being_written(run)]
     gone = [run for run in runs if run not in kept]

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from niceeval._base.clock import utc_text
+from niceeval._base.places import current_folder
 from niceeval._base.redaction import Redactor
 from niceeval._cli.dry import plan_lines, plan_records
 from niceeval._cli.errors import print_errors
@@ -110,7 +111,7 @@ def _plan(options: _Options) -> RunPlan:
     streams = Streams.standard()
     live = not options.as_json and streams.err.isatty
     with StatusLine(streams.err, streams.err_style, live=live, doing="loading the project"):
-        project = load_project(Path.cwd())
+        project = load_project(current_folder())
         plan = make_plan(
             project,
             selector=options.selector,

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from niceeval._base.errors import ResultsError, SelectionError
+from niceeval._base.places import current_folder
 from niceeval._cli.exit_codes import PASSED
 from niceeval._cli.scaffold import BEGIN, BLOCK, END, FILES, IGNORED
 from niceeval._cli.streams import Streams
@@ -42,9 +43,9 @@ def init_command() -> int:
 
 def _root() -> Path:
     try:
-        return find_root(Path.cwd())
+        return find_root(current_folder())
     except SelectionError:
-        return Path.cwd()
+        return current_folder()
 
 
 def scaffold(root: Path) -> _Report:

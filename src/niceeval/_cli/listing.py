@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import click
 
 from niceeval._base.errors import NiceevalError, SelectionError
+from niceeval._base.places import current_folder
 from niceeval._base.redaction import Redactor
 from niceeval._base.terminal import Style, cell_width, cut_end, money, pad_end
 from niceeval._cli.errors import print_errors
@@ -58,7 +58,7 @@ def exp_list_command(as_json: bool) -> int:
 
 
 def _opened() -> tuple[Project, Streams]:
-    project = load_project(Path.cwd())
+    project = load_project(current_folder())
     streams = Streams.standard(Redactor(project.secrets))
     print_errors(project.warnings, streams, "warning")
     return project, streams

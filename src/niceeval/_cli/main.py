@@ -8,13 +8,13 @@ import shlex
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from niceeval._base.errors import NiceevalError, SelectionError
+from niceeval._base.places import current_folder
 from niceeval._base.redaction import Redactor, secret_values
 from niceeval._cli.errors import print_broke, print_errors, safe_standard_streams
 from niceeval._cli.exit_codes import INTERRUPTED, PASSED, code_for
@@ -91,7 +91,7 @@ def _in_project(word: str) -> tuple[str, str]:
     from niceeval._discover.select import run_command, under
 
     try:
-        project = load_project(Path.cwd())
+        project = load_project(current_folder())
     except NiceevalError:
         return "", "niceeval --help"
     if any(under(experiment.id, word) for experiment in project.experiments):

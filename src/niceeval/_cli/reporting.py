@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import cast
 
+from niceeval._base.places import current_folder
 from niceeval._base.redaction import Redactor
 from niceeval._cli.exit_codes import NOT_PASSED
 from niceeval._cli.json_output import JsonOutput
@@ -26,9 +26,9 @@ def reporters_of(plan: RunPlan, *, junit: str | None, markdown: str | None) -> l
     """
     asked: list[Reporter] = []
     if junit is not None:
-        asked.append(JUnit(Path.cwd() / junit))
+        asked.append(JUnit(current_folder() / junit))
     if markdown is not None:
-        asked.append(Markdown(Path.cwd() / markdown))
+        asked.append(Markdown(current_folder() / markdown))
     by_eval = {attempt.eval.id: attempt.eval.reporters for attempt in plan.attempts}
     found = routes(
         [*_reporters(plan.config.reporters), *asked],

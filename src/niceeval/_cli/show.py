@@ -10,6 +10,7 @@ import click
 
 from niceeval._base.errors import ResultsError, SelectionError
 from niceeval._base.ids import parse_locator
+from niceeval._base.places import current_folder
 from niceeval._base.redaction import Redactor, secret_values
 from niceeval._cli.exit_codes import PASSED
 from niceeval._cli.streams import Streams
@@ -74,7 +75,7 @@ def _results_at(target: str) -> Results:
 
 def _project_results() -> Path:
     """The results folder of the project around the current folder, as a person would name it."""
-    here = Path.cwd()
+    here = current_folder()
     try:
         folder = find_root(here) / RESULTS_FOLDER
     except SelectionError:
@@ -87,7 +88,7 @@ def _project_results() -> Path:
 def _secrets() -> frozenset[str]:
     """Results hold no secrets when they are ours; what others wrote may hold those of this project."""
     try:
-        root = find_root(Path.cwd())
+        root = find_root(current_folder())
     except SelectionError:
         return secret_values(os.environ, {})
     variables, _ = load_dotenv(root, dict(os.environ))

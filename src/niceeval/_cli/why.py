@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import click
 
+from niceeval._base.places import current_folder
 from niceeval._base.redaction import Redactor
 from niceeval._cli.exit_codes import PASSED
 from niceeval._cli.streams import Streams
@@ -25,7 +25,7 @@ from niceeval._record.reader import open_results
 @click.option("--json", "as_json", is_flag=True)
 def why_command(locator: str, as_json: bool) -> int:
     """Compare a stored attempt with the project as it is now."""
-    project = load_project(Path.cwd())
+    project = load_project(current_folder())
     streams = Streams.standard(Redactor(project.secrets))
     stored = open_results(project.root / RESULTS_FOLDER).find(locator)
     changed, decision = _compared(project, stored)

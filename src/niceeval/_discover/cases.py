@@ -2,76 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from niceeval._base.errors import NiceevalError, Place, ProjectError
 from niceeval._discover.arguments import argument_place, parameter_place
 from niceeval._discover.data_places import csv_rows, data_place
-from niceeval._discover.define_eval import EvalDefinition
+from niceeval._discover.define_eval import EvalDefinition, case_key_problem
+from niceeval._discover.loading import error_text
 from niceeval._discover.rows import RowProblem, convert_row, is_convertible, row_annotation
-from niceeval._discover.specs import EvalSpec
+from niceeval._discover.specs import MISSING, EvalSpec
+
+_Row: TypeAlias = tuple[str | int, str, object]
+"""What finds a row in `cases=`, the end of its id, and the row."""
 
 
-def expand(
-    function: Callable[..., Awaitable[None]], definition: EvalDefinition, *, id: str, file: Path, path: str
-) -> tuple[list[EvalSpec], list[NiceevalError]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One eval of a file before its rows are looked at. `place` is where it begins in `file`."""
+
+    function: Callable[..., Awaitable[None]]
+    definition: EvalDefinition
+    id: str
+    file: Path
+    path: str
+    place: Place
+
+
+def expand(found: Found) -> tuple[list[EvalSpec], list[NiceevalError]]:
     """The evals of one definition, in the order of their rows, and a problem where rows do not fit.
 
     A row that does not fit is left out; of several, the first is named and the others are counted.
     """
-    if definition.cases is None:
-        return [_spec(function, definition, id, file, path)], []
+    if found.definition.cases is None:
+        return [_spec(found)], []
     try:
-        annotation = row_annotation(function)
-    except NameError as error:
-        return [], [_unknown_annotation(definition, id, error)]
-    return _Fanout(function, definition, id, file, path, annotation).expand()
+        annotation = row_annotation(found.function)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - an annotation is the author's own code; what it raised is said
+        return [], [_unknown_annotation(found, error)]
+    return _Fanout(found, annotation).expand()
 
 
 class _Fanout:
     """One fan-out eval's rows on their way to specs."""
 
-    def __init__(
-        self,
-        function: Callable[..., Awaitable[None]],
-        definition: EvalDefinition,
-        id: str,
-        file: Path,
-        path: str,
-        annotation: Any,
-    ) -> None:
-        self._function = function
-        self._definition = definition
-        self._id = id
-        self._file = file
-        self._path = path
+    def __init__(self, found: Found, annotation: Any) -> None:
+        self._found = found
         self._annotation = annotation if is_convertible(annotation) else None
         self._lax = csv_rows() if self._annotation is not None else set()
 
     def expand(self) -> tuple[list[EvalSpec], list[NiceevalError]]:
         specs: list[EvalSpec] = []
-        bad: list[tuple[str | int, str, object, RowProblem]] = []
-        for key, case, row in _rows(self._definition.cases):
+        bad: list[tuple[_Row, RowProblem]] = []
+        rows, problems = self._rows()
+        for row in rows:
             try:
-                specs.append(self._one(case, row))
+                specs.append(self._one(row))
             except RowProblem as problem:
-                bad.append((key, case, row, problem))
-        return specs, [self._row_error(*bad[0], others=len(bad) - 1)] if bad else []
+                bad.append((row, problem))
+        if bad:
+            problems.append(self._row_error(*bad[0], others=len(bad) - 1))
+        return specs, problems
 
-    def _one(self, case: str, row: object) -> EvalSpec:
-        converted = row
+    def _rows(self) -> tuple[list[_Row], list[NiceevalError]]:
+        """The rows as they are now, which need not be as they were when the eval was defined."""
+        definition = self._found.definition
+        rows: list[_Row] = []
+        try:
+            _read_rows(definition.cases, rows)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - `cases=` may be of a class of the author's; what it raised is said
+            return rows, [self._unreadable(error)]
+        if not rows:
+            return [], [ProjectError("empty-cases", place=argument_place(definition.place, "cases"))]
+        wrong: list[NiceevalError | None] = [case_key_problem(case, definition.place) for _, case, _ in rows]
+        good = [row for row, problem in zip(rows, wrong, strict=True) if problem is None]
+        return good, [problem for problem in wrong if problem is not None][:1]
+
+    def _one(self, row: _Row) -> EvalSpec:
+        _, case, given = row
+        converted = given
         if self._annotation is not None:
-            converted = convert_row(row, self._annotation, lax=id(row) in self._lax)
-        return _spec(
-            self._function, self._definition, f"{self._id}/{case}", self._file, self._path, self._id, case, converted
+            converted = _converted(given, self._annotation, lax=id(given) in self._lax)
+        return _spec(self._found, case, given, converted)
+
+    def _unreadable(self, error: BaseException) -> NiceevalError:
+        place = self._found.definition.place
+        return ProjectError(
+            "bad-argument",
+            place=argument_place(place, "cases"),
+            call=self._found.id,
+            argument="cases",
+            problem=f"could not be read: {error_text(error)}",
+            fix="correct its class, or give cases=list(...)",
         )
 
-    def _row_error(self, key: str | int, case: str, row: object, problem: RowProblem, others: int) -> NiceevalError:
-        definition = self._definition
-        place = data_place(definition.cases, key, row, problem.path) or argument_place(definition.place, "cases")
-        more = f" (and {others} more row{'s' if others > 1 else ''} of {self._id})" if others else ""
+    def _row_error(self, row: _Row, problem: RowProblem, others: int) -> NiceevalError:
+        key, case, given = row
+        definition = self._found.definition
+        place = data_place(definition.cases, key, given, problem.path) or argument_place(definition.place, "cases")
+        more = f" (and {others} more row{'s' if others > 1 else ''} of {self._found.id})" if others else ""
         return ProjectError(
             "case-row",
             place=place,
@@ -82,39 +117,41 @@ class _Fanout:
         )
 
 
-def _rows(cases: Any) -> Iterator[tuple[str | int, str, object]]:
+def _read_rows(cases: Any, rows: list[_Row]) -> None:
     if isinstance(cases, Mapping):
-        yield from ((key, key, row) for key, row in cases.items())
+        rows.extend((key, key, row) for key, row in cases.items())
     else:
-        yield from ((index, f"{index:04d}", row) for index, row in enumerate(cases))
+        rows.extend((index, f"{index:04d}", row) for index, row in enumerate(cases))
 
 
-def _spec(
-    function: Callable[..., Awaitable[None]],
-    definition: EvalDefinition,
-    id: str,
-    file: Path,
-    path: str,
-    base: str | None = None,
-    case: str | None = None,
-    *row: object,
-) -> EvalSpec:
-    given = {"row": row[0]} if row else {}
+def _converted(row: object, annotation: Any, *, lax: bool) -> object:
+    try:
+        return convert_row(row, annotation, lax=lax)
+    except (RowProblem, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # a validator, or an annotation inside the class, is the author's own code
+        name = getattr(annotation, "__name__", "the annotation")
+        raise RowProblem((), f"cannot become {name}: {error_text(error)}") from error
+
+
+def _spec(found: Found, case: str | None = None, given: object = MISSING, row: object = MISSING) -> EvalSpec:
+    definition = found.definition
     return EvalSpec(
-        id=id,
-        function=function,
-        file=file,
-        path=path,
-        line=definition.place.line,
-        column=_column(definition.place),
-        base=base or id,
+        id=found.id if case is None else f"{found.id}/{case}",
+        function=found.function,
+        file=found.file,
+        path=found.path,
+        line=found.place.line,
+        column=_column(found.place),
+        base=found.id,
         case=case,
         description=_description(definition, row),
         tags=definition.tags,
         timeout=definition.timeout,
         metadata=definition.metadata,
+        row=row,
+        given=given,
         reporters=definition.reporters,
-        **given,
     )
 
 
@@ -123,24 +160,27 @@ def _column(place: Place) -> int:
     return 1 if place.column in (None, 2) else int(place.column or 1)
 
 
-def _description(definition: EvalDefinition, row: tuple[object, ...]) -> str | None:
+def _description(definition: EvalDefinition, row: object) -> str | None:
     if not callable(definition.description):
         return definition.description
     try:
-        text = definition.description(row[0])
-    except Exception as error:
-        raise RowProblem((), f"description= raised {type(error).__name__}: {error}") from error
+        text = definition.description(row)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the author's own function
+        raise RowProblem((), f"description= raised {error_text(error)}") from error
     if not isinstance(text, str):
         raise RowProblem((), f"description= gave {type(text).__name__}, not text")
     return text
 
 
-def _unknown_annotation(definition: EvalDefinition, id: str, error: NameError) -> NiceevalError:
+def _unknown_annotation(found: Found, error: BaseException) -> NiceevalError:
+    said = str(error) if isinstance(error, NameError) else error_text(error)
     return ProjectError(
         "bad-argument",
-        place=parameter_place(definition.place, 1),
-        call=id,
+        place=parameter_place(found.definition.place, 1),
+        call=found.id,
         argument="the row's annotation",
-        problem=f"cannot be found when the file runs: {error}",
+        problem=f"cannot be found when the file runs: {said}",
         fix="define or import it at module level, not under TYPE_CHECKING",
     )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from niceeval._base.errors import NiceevalError, Place, ProjectError
 from niceeval._base.places import shown_path
 from niceeval._discover.arguments import described
-from niceeval._discover.cases import expand
-from niceeval._discover.define_eval import ATTRIBUTE, EvalDefinition
+from niceeval._discover.cases import Found, expand
+from niceeval._discover.define_eval import ATTRIBUTE, CollectedEval
 from niceeval._discover.define_experiment import ExperimentDefinition
 from niceeval._discover.ids import id_problem
 from niceeval._discover.loading import Loaded
@@ -20,39 +19,57 @@ _RESERVED = "list"
 
 
 def evals_in(loaded: Loaded, id: str, file: Path, path: str) -> tuple[list[EvalSpec], list[NiceevalError]]:
-    """The evals of a file whose path gives `id`: the only one has it, several have `<id>/<function name>`."""
-    functions: list[Any] = list(loaded.evals)
-    if not functions:
+    """The evals of a file whose path gives `id`: the only one has it, several have `<id>/<name in the module>`."""
+    if not loaded.evals:
         return [], [ProjectError("no-eval", place=Place(shown_path(file), 1, 1))]
     specs: list[EvalSpec] = []
     problems: list[NiceevalError] = []
-    for function in functions:
-        definition: EvalDefinition = getattr(function, ATTRIBUTE)
-        own_id = id if len(functions) == 1 else f"{id}/{function.__name__}"
+    for one in loaded.evals:
+        name, function = _bound(one, loaded)
+        own_id = id if len(loaded.evals) == 1 else f"{id}/{name}"
+        place = _place_in(file, one)
         why = id_problem(own_id)
         if why:
-            problems.append(ProjectError("bad-id", place=definition.place, id=own_id, why=why))
+            problems.append(ProjectError("bad-id", place=place, id=own_id, why=why))
             continue
-        outermost = _outermost(function, loaded)
-        found, bad = expand(outermost, definition, id=own_id, file=file, path=path)
-        specs += found
+        found = Found(function=function, definition=one.definition, id=own_id, file=file, path=path, place=place)
+        expanded, bad = expand(found)
+        specs += expanded
         problems += bad
     return specs, problems
 
 
-def _outermost(function: Callable[..., Awaitable[None]], loaded: Loaded) -> Callable[..., Awaitable[None]]:
-    """What stands in the module: the function, or what a decorator above @define_eval made of it."""
-    definition = getattr(function, ATTRIBUTE)
-    for value in vars(loaded.module).values():
-        if callable(value) and getattr(value, ATTRIBUTE, None) is definition:
-            return value  # type: ignore[no-any-return]
-    return function
+def _bound(one: CollectedEval, loaded: Loaded) -> tuple[str, Callable[..., Awaitable[None]]]:
+    """What stands in the module, and under which name: the function, or what a decorator above @define_eval made of it.
+
+    A function that is bound to no name there any more goes by its own.
+    """
+    namespace = vars(loaded.module)
+    names = [name for name, value in namespace.items() if value is one.function or _is_made_of(value, one)]
+    own = one.function.__name__
+    if not names:
+        return own, one.function
+    name = own if own in names else names[0]
+    return name, namespace[name]
+
+
+def _is_made_of(value: object, one: CollectedEval) -> bool:
+    try:
+        return callable(value) and object.__getattribute__(value, "__dict__").get(ATTRIBUTE) is one.definition
+    except Exception:  # noqa: BLE001 - a proxy that stands for nothing yet raises whatever it likes; it is no eval
+        return False
+
+
+def _place_in(file: Path, one: CollectedEval) -> Place:
+    """Where an eval begins in its own file: one that was made elsewhere begins where that was asked for."""
+    shown = shown_path(file)
+    return one.definition.place if one.definition.place.file == shown else Place(shown, one.line)
 
 
 def experiments_in(loaded: Loaded, id: str, file: Path, path: str) -> tuple[list[ExperimentSpec], list[NiceevalError]]:
     """The experiments of a file whose path gives `id`: `experiment`, and the entries of `experiments`."""
-    single = getattr(loaded.module, "experiment", None)
-    several = getattr(loaded.module, "experiments", None)
+    single = vars(loaded.module).get("experiment")
+    several = vars(loaded.module).get("experiments")
     place = Place(shown_path(file), 1, 1)
     if single is None and several is None:
         return [], [ProjectError("no-experiment", place=place)]

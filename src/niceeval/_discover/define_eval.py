@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from niceeval._base.callsite import call_site
@@ -40,8 +42,21 @@ class EvalDefinition:
     reporters: tuple[object, ...] = ()
 
 
-collected: ContextVar[list[Callable[..., Awaitable[None]]] | None] = ContextVar("collected", default=None)
-"""While a file is loaded: the evals it defined so far, also those whose name was used again later."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectedEval:
+    """One use of `define_eval` while a file is loaded.
+
+    `module` is the name of the module whose top level was running (an imported one has its own), `line` the line there.
+    """
+
+    function: Callable[..., Awaitable[None]]
+    definition: EvalDefinition
+    module: str
+    line: int
+
+
+collected: ContextVar[list[CollectedEval] | None] = ContextVar("collected", default=None)
+"""While a file is loaded: the evals that were made so far, also those whose name was used again later."""
 
 
 @overload
@@ -87,10 +102,21 @@ def define_eval(*positional: object, **given: Any) -> Callable[[Any], Any]:
         setattr(function, ATTRIBUTE, definition)
         found = collected.get()
         if found is not None:
-            found.append(function)
+            module, line = _running_module()
+            found.append(CollectedEval(function=function, definition=definition, module=module, line=line))
         return function
 
     return decorate
+
+
+def _running_module() -> tuple[str, int]:
+    """The module whose top level is being run, the innermost of several, and the line that it has come to."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and "__name__" in frame.f_globals:
+            return str(frame.f_globals["__name__"]), frame.f_lineno
+        frame = frame.f_back
+    return "", 0
 
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
@@ -141,11 +167,18 @@ def _require_cases(arguments: Arguments, cases: object) -> None:
     if not cases:
         raise ProjectError("empty-cases", place=place)
     for key in cases if isinstance(cases, Mapping) else ():
-        why = segment_problem(key) if isinstance(key, str) else f"it is {described(key)}, not text"
-        if why:
-            raise ProjectError(
-                "bad-case-key", place=argument_place(arguments.place, "cases"), key=str(key)[:80], why=why
-            )
+        problem = case_key_problem(key, arguments.place)
+        if problem is not None:
+            raise problem
+
+
+def case_key_problem(key: object, place: Place) -> ProjectError | None:
+    """`bad-case-key` where a key of `cases=` in the call at `place` cannot be the end of an id."""
+    why = segment_problem(key) if isinstance(key, str) else f"it is {described(key)}, not text"
+    if why is None:
+        return None
+    shown = key[:80] if isinstance(key, str) else described(key)
+    return ProjectError("bad-case-key", place=argument_place(place, "cases"), key=shown, why=why)
 
 
 def _require_eval_function(function: Any, definition: EvalDefinition) -> None:
@@ -153,6 +186,10 @@ def _require_eval_function(function: Any, definition: EvalDefinition) -> None:
     if name is None or not callable(function):
         raise Arguments("define_eval", definition.place, {}).error(
             "(...)", f"decorates {described(function)}; it decorates a function", "write `async def` below it"
+        )
+    if ATTRIBUTE in getattr(function, "__dict__", ()) and not hasattr(function, "__wrapped__"):
+        raise Arguments("define_eval", definition.place, {}).error(
+            "(...)", f"decorates {name}, which is an eval already", "write a second function, or one @define_eval"
         )
     if not is_coroutine_function(function):
         raise _not_async(function, name, definition)

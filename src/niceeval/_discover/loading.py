@@ -17,7 +17,7 @@ from typing import Final
 from niceeval._base.callsite import CallSite, traceback_sites
 from niceeval._base.errors import NiceevalError, Place, ProjectError
 from niceeval._base.places import shown_path
-from niceeval._discover.define_eval import collected
+from niceeval._discover.define_eval import CollectedEval, collected
 from niceeval.loaders import forget
 
 PARENT: Final = "niceeval_project_files"
@@ -29,10 +29,10 @@ _FOREIGN = frozenset({"site-packages", "dist-packages", ".venv", "venv", "node_m
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A file that ran: its module, and the functions that became evals in it, in the order of their definitions."""
+    """A file that ran: its module, and the evals that were made by running it, in their order."""
 
     module: ModuleType
-    evals: tuple[object, ...]
+    evals: tuple[CollectedEval, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ def load_file(file: Path, root: Path) -> Loaded | LoadFailure:
     """
     name = module_name(file, root)
     forget(str(file))
-    found: list[object] = []
-    token = collected.set(found)  # type: ignore[arg-type]
+    found: list[CollectedEval] = []
+    token = collected.set(found)
     try:
         with contextlib.redirect_stdout(sys.stderr):
             module = _run(name, file)
@@ -61,8 +61,8 @@ def load_file(file: Path, root: Path) -> Loaded | LoadFailure:
         return LoadFailure(file, error)
     finally:
         collected.reset(token)
-    own = tuple(function for function in found if getattr(function, "__module__", None) == name)
-    return Loaded(module, own)
+    # Not by the function's own module: a decorator or a factory of another one may have written the function.
+    return Loaded(module, tuple(one for one in found if one.module == name))
 
 
 def module_name(file: Path, root: Path) -> str:

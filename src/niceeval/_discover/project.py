@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.machinery
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from niceeval._base.errors import NiceevalError, Place, ProjectError, SelectionError
 from niceeval._base.places import shown_path
 from niceeval._base.redaction import secret_values
 from niceeval._discover.contents import evals_in, experiments_in
 from niceeval._discover.dotenv import load_dotenv
-from niceeval._discover.loading import Loaded, LoadFailure, load_error, load_file
+from niceeval._discover.loading import Loaded, LoadFailure, load_error, load_file, project_sites
 from niceeval._discover.specs import ConfigSpec, EvalSpec, ExperimentSpec, Project
 
 CONFIG_FILE = "niceeval_config.py"
 _HIDDEN = ("__pycache__", "node_modules")
+
+_Spec = TypeVar("_Spec")
 
 
 def find_root(start: Path) -> Path:
@@ -94,7 +98,7 @@ class _Loading:
         loaded = self._load(file) if file.is_file() else None
         if loaded is None:
             return ConfigSpec()
-        config = getattr(loaded.module, "config", None)
+        config = vars(loaded.module).get("config")
         if isinstance(config, ConfigSpec):
             return config
         self._problems.append((file, ProjectError("no-config", place=Place(shown_path(file), 1, 1))))
@@ -107,9 +111,7 @@ class _Loading:
             loaded = self._load(file)
             if loaded is not None:
                 id = file.relative_to(base).as_posix().removesuffix("_eval.py")
-                evals, problems = evals_in(loaded, id, file, self._relative(file))
-                found += evals
-                self._problems += [(file, problem) for problem in problems]
+                found += self._contents(evals_in, loaded, id, file)
         # By definition, not by case: rows keep the order their author gave them.
         found.sort(key=lambda spec: spec.base)
         return self._unique_evals(found)
@@ -121,10 +123,30 @@ class _Loading:
             loaded = self._load(file) if file.name != "__init__.py" else None
             if loaded is not None:
                 id = file.relative_to(base).as_posix().removesuffix(".py")
-                experiments, problems = experiments_in(loaded, id, file, self._relative(file))
-                found += experiments
-                self._problems += [(file, problem) for problem in problems]
+                found += self._contents(experiments_in, loaded, id, file)
         return self._unique_experiments(sorted(found, key=lambda spec: spec.id))
+
+    def _contents(
+        self,
+        read: Callable[[Loaded, str, Path, str], tuple[list[_Spec], list[NiceevalError]]],
+        loaded: Loaded,
+        id: str,
+        file: Path,
+    ) -> list[_Spec]:
+        """What a loaded file defines. Looking at it may run its author's code once more, which may fail once more."""
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                specs, problems = read(loaded, id, file, self._relative(file))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if not project_sites(error, self._root):
+                raise
+            self._failures.append(LoadFailure(file, error))
+            self._loaded -= 1
+            return []
+        self._problems += [(file, problem) for problem in problems]
+        return specs
 
     def _unique_evals(self, specs: list[EvalSpec]) -> list[EvalSpec]:
         kept: list[EvalSpec] = []
@@ -171,7 +193,8 @@ def _others(loaded: int) -> str:
 
 
 def _same_definition(one: EvalSpec, other: EvalSpec) -> bool:
-    return one.file == other.file and one.line == other.line
+    # Not by the place: a function that makes evals makes each of them at the same one.
+    return one.file == other.file and one.function is other.function
 
 
 def _duplicate(id: str, first: Place, second: Place, what: str) -> ProjectError:
@@ -189,7 +212,7 @@ def _files(base: Path, ending: str) -> Iterator[Path]:
 
 def _misnamed_evals(base: Path) -> list[ProjectError]:
     """Files below evals/ that define evals under a name that nothing loads: checks that would never run."""
-    found = [file for file in _files(base, ".py") if not file.name.endswith("_eval.py")]
+    found = [file for file in _files(base, ".py") if not file.name.endswith("_eval.py") and file.is_file()]
     return [
         ProjectError("eval-file-name", place=Place(shown_path(file), 1, 1), name=f"{file.stem}_eval.py")
         for file in found

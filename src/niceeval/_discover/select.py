@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import shlex
+import sys
 from collections.abc import Iterable, Sequence
 
 from niceeval._base.errors import NiceevalError, ProjectError, SelectionError
+from niceeval._discover.loading import error_text
 from niceeval._discover.specs import EvalSpec, ExperimentSpec, Project
+
+_MAX_NAMED = 3
 
 
 def under(id: str, prefix: str) -> bool:
@@ -75,6 +80,32 @@ def dead_prefixes(project: Project, experiment: ExperimentSpec) -> list[Niceeval
         for prefix in experiment.evals
         if not _hits(project, project.evals, prefix)
     ]
+
+
+def idle_problems(
+    project: Project, experiments: Sequence[ExperimentSpec], told: Sequence[NiceevalError]
+) -> list[NiceevalError]:
+    """One problem for each experiment that selects no eval, so that nothing of it would be run.
+
+    None for those of which `told` says why, or whose evals may be in a file that could not be used.
+    """
+    places = {problem.place for problem in told}
+    return [
+        ProjectError(
+            "nothing-selected", place=experiment.place, problem=f"evals= of {experiment.id} selects none of the evals"
+        )
+        for experiment in experiments
+        if experiment.place not in places and (experiment.evals == () or not _broken_below(project, "evals", ""))
+    ]
+
+
+def idle_warning(experiments: Sequence[ExperimentSpec]) -> NiceevalError:
+    """What is said of experiments of which the command line leaves nothing, while others have something to run."""
+    names = ", ".join(experiment.id for experiment in experiments[:_MAX_NAMED])
+    more = f" and {len(experiments) - _MAX_NAMED} more" if len(experiments) > _MAX_NAMED else ""
+    return SelectionError(
+        "nothing-selected", problem=f"the command line leaves no eval of {names}{more}", next_step="niceeval exp list"
+    )
 
 
 def narrow(
@@ -162,9 +193,13 @@ def _broken_below(project: Project, folder: str, word: str) -> bool:
 def _asked(experiment: ExperimentSpec, spec: EvalSpec) -> bool:
     assert callable(experiment.evals)
     try:
-        answer = experiment.evals(spec.info())
-    except Exception as error:
-        raise _bad_predicate(experiment, f"raised {type(error).__name__} for {spec.id}: {error}") from error
+        with contextlib.redirect_stdout(sys.stderr):
+            answer = experiment.evals(spec.info())
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the author's own function; SystemExit would end the command without a word
+        kind, colon, text = error_text(error).partition(": ")
+        raise _bad_predicate(experiment, f"raised {kind} for {spec.id}{colon}{text}") from error
     if not isinstance(answer, bool):
         raise _bad_predicate(experiment, f"gave {type(answer).__name__} for {spec.id}; it answers True or False")
     return answer

@@ -53,8 +53,8 @@ class EvalSpec:
     """One eval, or one case of a fan-out eval.
 
     `file` is absolute, `path` the same relative to the project root with `/`; `line` and `column` (from 1) are where
-    the definition begins. `row` is the converted row, or MISSING. `base` is the id without the case key `case`.
-    `timeout` is in seconds; `reporters` have a `handle`.
+    the definition begins. `row` is the converted row, or MISSING, and `given` the same as its author gave it. `base` is
+    the id without the case key `case`. `timeout` is in seconds; `reporters` have a `handle`.
     """
 
     id: str
@@ -70,6 +70,7 @@ class EvalSpec:
     timeout: float | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     row: object = MISSING
+    given: object = MISSING
     reporters: tuple[object, ...] = ()
 
     @property

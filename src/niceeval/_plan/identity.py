@@ -148,7 +148,7 @@ def _given(spec: EvalSpec) -> tuple[object, object]:
     cases = getattr(definition, "cases", None)
     if cases is None or spec.case is None:
         return None, spec.row
-    return cases, cases[spec.case] if isinstance(cases, Mapping) else cases[int(spec.case)]
+    return cases, spec.given
 
 
 def _value(value: object) -> str:

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from niceeval._base.errors import NiceevalError, SelectionError
-from niceeval._discover.select import dead_prefixes, evals_of, experiments_matching, narrow
+from niceeval._discover.select import (
+    dead_prefixes,
+    evals_of,
+    experiments_matching,
+    idle_problems,
+    idle_warning,
+    narrow,
+    tagged_or_raise,
+)
 from niceeval._discover.specs import ConfigSpec, EvalSpec, ExperimentSpec, Project
 
 if TYPE_CHECKING:
@@ -108,8 +116,12 @@ def make_plan(
     with_attempts = {attempt.experiment.id for attempt in attempts}
     dead = [problem for experiment in runnable for problem in dead_prefixes(project, experiment)]
     problems = (*project.problems, *blocked, *dead, *failed)
+    idle = [experiment for experiment in runnable if experiment.id not in with_attempts]
     if not attempts and not problems:
-        raise _nothing(selected)
+        raise _nothing(project, idle)
+    narrowed = bool(eval_prefixes) or tag is not None
+    if not narrowed:
+        problems = (*problems, *idle_problems(project, idle, [*dead, *failed]))
     return RunPlan(
         root=project.root,
         config=project.config,
@@ -120,7 +132,7 @@ def make_plan(
         budget=budget,
         title=selector or project.config.name or "every experiment",
         problems=problems,
-        warnings=project.warnings,
+        warnings=(*project.warnings, *([idle_warning(idle)] if narrowed and idle and attempts else ())),
         secrets=project.secrets,
     )
 
@@ -189,6 +201,7 @@ def _expand(
     return tuple(attempts), problems
 
 
-def _nothing(experiments: Sequence[ExperimentSpec]) -> SelectionError:
+def _nothing(project: Project, experiments: Sequence[ExperimentSpec]) -> SelectionError:
+    tagged_or_raise(project, None)
     names = ", ".join(experiment.id for experiment in experiments[:3])
     return SelectionError("nothing-selected", problem=f"no eval is left for {names}")

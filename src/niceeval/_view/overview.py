@@ -74,8 +74,10 @@ def json_command(target: str) -> str:
 
 def shown_path(path: os.PathLike[str]) -> str:
     """A path as a person in the current folder would name it."""
-    absolute = os.path.abspath(path)
-    here = os.path.abspath(os.curdir)
+    try:
+        absolute, here = os.path.abspath(path), os.path.abspath(os.curdir)
+    except OSError:  # the current folder is not there any more
+        return os.fspath(path)
     inside = os.path.commonpath((absolute, here)) == here if os.path.splitdrive(absolute)[0] == "" else False
     return os.path.relpath(absolute, here) if inside else os.fspath(path)
 

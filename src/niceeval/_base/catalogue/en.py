@@ -5,6 +5,10 @@ ERRORS: dict[str, tuple[str, str]] = {
     "not-a-command": ('"{word}" is not a command{match}', "{command}"),
     "usage": ("{problem}", "{command}"),
     "no-project": ("no niceeval_config.py, evals/ or experiments/ here or above", "niceeval init"),
+    "no-folder": (
+        "the current folder is not there any more, or may not be read",
+        "cd to the project, then run the same command again",
+    ),
     "no-experiments": (
         "experiments/ has no experiment",
         "write experiments/local.py: experiment = define_experiment(...)",

@@ -5,6 +5,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     "not-a-command": ('"{word}" 不是命令{match}', "{command}"),
     "usage": ("{problem}", "{command}"),
     "no-project": ("这里和上级目录都没有 niceeval_config.py、evals/ 或 experiments/", "niceeval init"),
+    "no-folder": ("当前目录已不存在，或不可读取", "先 cd 到项目目录，再运行同一条命令"),
     "no-experiments": (
         "experiments/ 里没有 experiment",
         "新建 experiments/local.py：experiment = define_experiment(...)",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -152,8 +154,11 @@ def test_a_row_that_is_one_already_stays(tmp_path: Path, monkeypatch: pytest.Mon
         (
             "{'q': 'x', 'limit': 'ten'}",
             "Model",
-            'case 0000, field limit: input should be a valid integer, unable to parse string as an integer, got "ten"',
+            'case 0000, field limit: input should be a valid integer, got "ten"',
         ),
+        ("{'q': 'x', 'limit': '5'}", "Model", 'case 0000, field limit: input should be a valid integer, got "5"'),
+        ("{'q': 1}", "Model", "case 0000, field q: input should be a valid string, got 1"),
+        ("{'q': 'x', 'limit': {1}}", "Model", "case 0000, field limit: input should be a valid integer, got {1}"),
         ("{'limit': 1}", "Model", "case 0000, field q: is missing"),
     ],
 )
@@ -195,11 +200,34 @@ def test_the_rows_that_fit_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert str(problem_of(project)) == "case 0000, field q: expected str, got 1 (and 2 more rows of sql)"
 
 
-def test_csv_text_becomes_what_the_annotation_wants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["Data", "Model"])
+def test_csv_text_becomes_what_the_annotation_wants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Everything in a CSV file is text, so there and only there "10" is an int."""
     data = {"evals/data.csv": "q,limit\nx,10\n"}
-    (spec,) = project_of(tmp_path, monkeypatch, eval_text("cases=load_csv('data.csv')", "row: Data"), data).evals
+    (spec,) = project_of(tmp_path, monkeypatch, eval_text("cases=load_csv('data.csv')", f"row: {kind}"), data).evals
     assert spec.row.limit == 10  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("cases", "data"),
+    [
+        ("load_yaml('data.yaml')", "- {q: x, day: 2024-05-01, kind: new, inner: {q: y}}\n"),
+        ("[{'q': 'x', 'day': '2024-05-01', 'kind': 'new', 'inner': {'q': 'y'}}]", ""),
+        ("[{'q': 'x', 'day': datetime.date(2024, 5, 1), 'kind': Kind.NEW, 'inner': Model(q='y')}]", ""),
+    ],
+)
+def test_strict_rows_may_hold_dates_enums_and_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cases: str, data: str
+) -> None:
+    """As JSON text has them, as YAML reads them, and as Python writes them."""
+    text = eval_text(f"cases={cases}", "row: Rich").replace(
+        "@define_eval",
+        "import datetime, enum\nclass Kind(enum.Enum):\n    NEW = 'new'\n\n"
+        "class Rich(Model):\n    day: datetime.date\n    kind: Kind\n    inner: Model\n\n@define_eval",
+    )
+    (spec,) = project_of(tmp_path, monkeypatch, text, {"evals/data.yaml": data}).evals
+    row: Any = spec.row
+    assert (row.day, row.kind.name, row.inner.q) == (date(2024, 5, 1), "NEW", "y")
 
 
 def test_an_annotation_for_type_checkers_only_cannot_convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

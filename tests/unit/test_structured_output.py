@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
+from enum import Enum
 from typing import Any, Literal, TypedDict, assert_type
 
 import msgspec
@@ -35,6 +37,16 @@ class Model(pydantic.BaseModel):
     people: int = pydantic.Field(gt=0)
 
 
+class Kind(Enum):
+    NEW = "new"
+
+
+class Dated(pydantic.BaseModel):
+    day: date
+    kind: Kind
+    share: float
+
+
 @dataclass
 class WithModel:
     inner: Model
@@ -54,6 +66,7 @@ FITTING: list[tuple[Any, Any, object]] = [
     (int | str, "x", "x"),
     (list[int], [1, 2], [1, 2]),
     (SCHEMA, {"n": 1, "more": [1]}, {"n": 1, "more": [1]}),
+    (Dated, {"day": "2024-05-01", "kind": "new", "share": 1}, Dated(day=date(2024, 5, 1), kind=Kind.NEW, share=1.0)),
 ]
 
 
@@ -99,6 +112,11 @@ MISFITS: list[tuple[Any, Any, str, str]] = [
     (Typed, [], "Typed", "Expected `object`, got `array`"),
     (Struct, {"name": "a", "tags": ["b", 3]}, "Struct", "Expected `str`, got `int` - at `$.tags[1]`"),
     (Model, {"name": "a", "people": 0}, "Model", "Input should be greater than 0 - at `$.people`"),
+    (Model, {"name": "a", "people": "5"}, "Model", "Input should be a valid integer - at `$.people`"),
+    (Model, {"name": "a", "people": True}, "Model", "Input should be a valid integer - at `$.people`"),
+    (Model, {"name": "a", "people": 5.0}, "Model", "Input should be a valid integer - at `$.people`"),
+    (Model, {"name": 1, "people": 5}, "Model", "Input should be a valid string - at `$.name`"),
+    (WithModel, {"inner": {"name": "a", "people": "5"}}, "WithModel", "Input should be a valid integer"),
     (Literal["yes", "no"], "maybe", "Literal", "Invalid enum value 'maybe'"),
     (int | str, 1.5, "int | str", "Expected `int | str`, got `float`"),
     (int, True, "int", "Expected `int`, got `bool`"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 import re
 from collections.abc import Callable
@@ -79,7 +80,7 @@ def convert_row(row: object, annotation: Any, *, lax: bool = False) -> object:
     if isinstance(annotation, type) and not is_typeddict(annotation) and isinstance(row, annotation):
         return row
     validate = getattr(annotation, "model_validate", None)
-    return _pydantic(row, validate) if callable(validate) else _msgspec(row, annotation, lax)
+    return _pydantic(row, annotation, lax) if callable(validate) else _msgspec(row, annotation, lax)
 
 
 def _msgspec(row: object, annotation: Any, lax: bool) -> object:
@@ -132,11 +133,28 @@ def _shown(value: object) -> str:
     return safe_repr(value, _MAX_SHOWN)
 
 
-def _pydantic(row: object, validate: Callable[[object], object]) -> object:
+def _pydantic(row: object, model: Any, lax: bool) -> object:
     try:
-        return validate(row)
+        return model.model_validate(row) if lax else _strictly(row, model)
     except ValueError as error:
         raise _from_pydantic(error, row) from error
+
+
+def _strictly(row: object, model: Any) -> object:
+    try:
+        text = json.dumps(row, default=_date_text)
+    except (TypeError, ValueError):
+        # A row that is no JSON was written in Python: a set, another model.
+        return model.model_validate(row, strict=True)
+    # As JSON: strict there still takes a date or an enum from text, which strict from Python does not.
+    return model.model_validate_json(text, strict=True)
+
+
+def _date_text(value: object) -> str:
+    """YAML has dates of its own. Raises TypeError for anything else."""
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 def _from_pydantic(error: ValueError, row: object) -> RowProblem:

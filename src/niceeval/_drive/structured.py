@@ -6,6 +6,7 @@ contain them) through pydantic, when it is there; `JsonSchema({...})` is used as
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -72,7 +73,8 @@ def _pydantic_form(output: object, name: str, why: Exception) -> OutputForm:
 
     def convert(data: Any) -> Any:
         try:
-            return adapter.validate_python(data)
+            # As JSON: strict there still takes a date or an enum from text, which strict from Python does not.
+            return adapter.validate_json(json.dumps(data), strict=True)
         except pydantic.ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])

@@ -663,3 +663,243 @@ def test_a_task_that_the_eval_left_behind_sends_nothing_any_more(tmp_path: Path)
     ran = written(tmp_path, 'import asyncio\nasyncio.create_task(t.send("late"))\nt.log("over")')
     assert ran.error_code == "send-not-awaited"
     assert ran.events == []
+
+
+# Another attempt's `t` ----------------------------------------------------------------------------------------------
+
+FOREIGN = """
+from niceeval.expect import equals, is_true
+
+KEPT = []
+
+async def keep(t):
+    KEPT.append(t)
+    await t.send("go")
+    KEPT.append(t.new_session())
+    KEPT.append(await KEPT[1].send("go"))
+    KEPT.append(t.send("later") if False else None)
+
+async def run(t):
+    first, session, turn, _ = KEPT
+    t.check(1, equals(1))
+    CALL
+    t.check(1, equals(2))
+"""
+FOREIGN_CALLS = [
+    "first.check(False, is_true())",
+    "first.require(True, is_true())",
+    'first.require("YES", equals("NO"))',
+    "first.succeeded()",
+    'first.check(1, "no matcher")',
+    'first.skip("not mine")',
+    "first.points(1, 'x')",
+    'first.log("x")',
+    "first.new_session()",
+    'await first.send("x")',
+    'await session.send("x")',
+    "session.succeeded()",
+    "session.require_input_request()",
+    'await session.respond("x")',
+    "turn.succeeded()",
+    'turn.called_tool("")',
+    "first.sandbox",
+    "await asyncio.gather(asyncio.to_thread(first.check, 1, equals(1)), return_exceptions=True)",
+]
+
+
+@pytest.mark.parametrize("call", FOREIGN_CALLS)
+@pytest.mark.parametrize("sealed", [True, False])
+def test_another_attempts_t_is_an_authors_error(tmp_path: Path, call: str, sealed: bool) -> None:
+    """It can neither end this eval as if that were known already, nor change the other attempt."""
+    source = "import asyncio\n" + FOREIGN.replace("CALL", call)
+    run = load_eval(tmp_path, {"evals/a_eval.py": source})
+    keep = run.__globals__["keep"]
+
+    async def keep_running(t: EvalContext) -> None:
+        await keep(t)
+        inner.append(await asyncio.to_thread(run_eval, run, root=tmp_path))
+
+    inner: list[Ran] = []
+    if sealed:
+        other = run_eval(keep, root=tmp_path)
+        ran = run_eval(run, root=tmp_path)
+    else:
+        other = run_eval(keep_running)
+        (ran,) = inner
+    assert (ran.result.outcome, ran.error_code) == ("errored", "foreign-context")
+    if "to_thread" not in call:
+        assert str(error_loc(ran)).startswith(f"evals/a_eval.py:{line_of(tmp_path, call)}:")
+        assert ran.outcomes == ["passed"]
+    assert (other.result.outcome, other.result.assertions, other.logs) == ("passed", (), ())
+
+
+def test_another_attempts_stop_ends_an_eval_for_no_reason_of_its_own(tmp_path: Path) -> None:
+    """Also where it comes from a thread that knows of no attempt."""
+    source = """
+        import threading
+        from niceeval.expect import equals
+
+        KEPT = []
+
+        async def keep(t):
+            KEPT.append(t)
+
+        def elsewhere(raised):
+            try:
+                KEPT[0].check(1, equals(2))
+            except BaseException as error:
+                raised.append(error)
+
+        async def run(t):
+            raised = []
+            thread = threading.Thread(target=elsewhere, args=(raised,))
+            thread.start()
+            thread.join()
+            raise raised[0]
+    """
+    run = load_eval(tmp_path, {"evals/a_eval.py": source})
+    run_eval(run.__globals__["keep"], root=tmp_path)
+    ran = run_eval(run, root=tmp_path)
+    assert (ran.result.outcome, ran.error_code) == ("errored", "foreign-context")
+
+
+# Tasks nobody awaits ------------------------------------------------------------------------------------------------
+
+LATER = {
+    "evals/parts.py": """
+        import asyncio
+        from niceeval.expect import equals
+
+        async def later(t):
+            await asyncio.sleep(0.05)
+            t.check(1, equals(2))
+
+        async def asserts(t):
+            reply = "no"
+            assert reply == "yes"
+
+        async def breaks(t):
+            raise ValueError("no such row")
+
+        async def checks(t):
+            t.check(1, equals(1))
+
+        async def requires(t):
+            t.require(1, equals(2))
+
+        async def rests(t):
+            await asyncio.sleep(60)
+    """
+}
+USE = "import sys, pathlib; sys.path.insert(0, str(pathlib.Path(__file__).parent)); sys.modules.pop('parts', None)\n"
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "task = asyncio.create_task(parts.later(t))",
+        "asyncio.ensure_future(parts.later(t))",
+        "task = asyncio.create_task(parts.later(t)); await asyncio.sleep(0)",
+        "both = asyncio.gather(parts.later(t), parts.rests(t)); await asyncio.sleep(0)",
+        "task = asyncio.create_task(asyncio.wait_for(parts.later(t), 5)); await asyncio.sleep(0.01)",
+        "task = asyncio.create_task(parts.later(t)); await asyncio.wait({task}, timeout=0)",
+    ],
+)
+def test_a_task_that_still_runs_at_the_end_is_an_authors_error(tmp_path: Path, start: str) -> None:
+    """What it would have asserted is not known; it is named, with the line where it stands, and cancelled."""
+    ran = written(tmp_path, USE + "import parts\n" + start, files=LATER, grace=0.2)
+    assert (ran.result.outcome, ran.error_code, ran.outcomes) == ("errored", "task-unfinished", [])
+    assert "later" in str(ran.result.error)
+    waits = "asyncio.sleep(" in start or "asyncio.wait(" in start
+    line = line_of(tmp_path, "asyncio.sleep(0.05)" if waits else "async def later", "evals/parts.py")
+    assert str(error_loc(ran)).startswith(f"evals/parts.py:{line}")
+
+
+@pytest.mark.parametrize(("task", "text"), [("asserts", "AssertionError"), ("breaks", "ValueError: no such row")])
+@pytest.mark.parametrize("end", ["await asyncio.sleep(0)", 'await asyncio.sleep(0); t.skip("enough")'])
+def test_a_task_that_failed_unseen_is_an_authors_error(tmp_path: Path, task: str, text: str, end: str) -> None:
+    """At the line that raised."""
+    body = f"{USE}import parts\ntask = asyncio.create_task(parts.{task}(t))\n{end}"
+    ran = written(tmp_path, body, files=LATER)
+    assert (ran.result.outcome, ran.error_code) == ("errored", "task-failed")
+    assert text in str(ran.result.error)
+    raising = {"asserts": "assert reply", "breaks": "raise ValueError"}[task]
+    assert str(error_loc(ran)).startswith(f"evals/parts.py:{line_of(tmp_path, raising, 'evals/parts.py')}")
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        ("await asyncio.create_task(parts.checks(t))", "passed"),
+        ("await asyncio.gather(parts.checks(t), parts.checks(t))", "passed"),
+        ("task = asyncio.create_task(parts.checks(t)); await asyncio.sleep(0)", "passed"),
+        ("task = asyncio.create_task(parts.requires(t)); await asyncio.sleep(0)", "failed"),
+        ("task = asyncio.create_task(parts.rests(t)); await asyncio.sleep(0); task.cancel()", "passed"),
+        ("task = asyncio.create_task(parts.breaks(t)); await asyncio.wait({task}); task.exception()", "passed"),
+        ("await asyncio.gather(parts.breaks(t), return_exceptions=True)", "passed"),
+        ("for _ in range(200): await asyncio.gather(parts.checks(t), parts.checks(t))", "passed"),
+    ],
+)
+def test_tasks_that_ended_or_were_ended_are_nobodys_error(tmp_path: Path, body: str, outcome: str) -> None:
+    """They were awaited, recorded what they had to, were cancelled by the eval, or their failure was looked at."""
+    ran = written(tmp_path, USE + "import parts\n" + body, files=LATER)
+    assert (ran.result.outcome, ran.error_code) == (outcome, None)
+
+
+def test_a_failure_is_kept_however_many_tasks_come_after_it(tmp_path: Path) -> None:
+    """Tasks that ended well are let go of, the others are not."""
+    body = USE + (
+        "import parts\nasyncio.create_task(parts.breaks(t))\n"
+        "for _ in range(100): await asyncio.gather(parts.checks(t), parts.checks(t))"
+    )
+    assert written(tmp_path, body, files=LATER).error_code == "task-failed"
+
+
+def test_an_adapters_own_tasks_are_not_the_evals(tmp_path: Path) -> None:
+    """A client keeps a consumer in the background, and another one of its tasks broke."""
+
+    async def consume() -> None:
+        await asyncio.sleep(60)
+
+    async def breaks() -> None:
+        raise ValueError("the stream closed")
+
+    kept: list[Any] = []
+
+    async def send(input: Any, ctx: Any) -> Turn:
+        kept.extend([asyncio.create_task(consume()), asyncio.create_task(breaks())])
+        await asyncio.sleep(0)
+        return turn(says("hi"))
+
+    ran = written(tmp_path, 'await asyncio.gather(t.send("go"), t.new_session().send("go"))', agent(send))
+    assert (ran.result.outcome, ran.error_code) == ("passed", None)
+    for task in kept:
+        with contextlib.suppress(ValueError, asyncio.CancelledError):
+            task.result()
+
+
+def test_a_left_task_of_an_eval_that_was_stopped_is_ended_in_silence(tmp_path: Path) -> None:
+    """The eval's own outcome stands."""
+    body = USE + "import parts\ntask = asyncio.create_task(parts.later(t))\nawait asyncio.sleep(0)\nassert 1 == 2"
+    ran = written(tmp_path, body, files=LATER, grace=0.2)
+    assert (ran.result.outcome, ran.outcomes) == ("failed", ["failed"])
+
+
+def test_what_a_thread_records_after_the_end_is_an_authors_error(tmp_path: Path) -> None:
+    """Before the attempt is sealed, at the line that recorded."""
+    body = """
+        import threading
+        over, done = threading.Event(), threading.Event()
+        def later():
+            over.wait(5)
+            try:
+                t.check(1, equals(2))
+            except BaseException:
+                done.set()
+        threading.Thread(target=later).start()
+        await t.send("go")
+        t.events_satisfy("at the end", lambda events: over.set() or done.wait(5))
+    """
+    ran = written(tmp_path, body)
+    assert (ran.error_code, ran.outcomes) == ("recorded-late", ["passed"])
+    assert str(error_loc(ran)).startswith(f"evals/a_eval.py:{line_of(tmp_path, 'equals(2)')}")

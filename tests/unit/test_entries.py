@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple, assert_type
 
 import pytest
@@ -11,7 +12,7 @@ from niceeval import EvalContext
 from niceeval._model.result import Points, Verdict
 from niceeval._model.verdict import fold_attempts
 from niceeval.adapter import Coverage, EvidenceCoverage
-from niceeval.expect import equals, includes, is_defined, is_true, satisfies, similarity
+from niceeval.expect import equals, includes, is_defined, is_true, not_, satisfies, similarity
 from tests.unit.drive_harness import Ran, agent, run_eval, says, turn
 
 Say = Callable[[EvalContext], object]
@@ -159,6 +160,49 @@ def test_a_handle_has_no_truth_value() -> None:
 
 
 # Values ---------------------------------------------------------------------------------------------------------
+
+
+async def _answer() -> None:
+    return None
+
+
+async def _items() -> AsyncIterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "message"),
+    [
+        (lambda t: _answer(), "bad-argument", "the value is _answer(...), which was not awaited"),
+        (lambda t: [1, _answer()], "bad-argument", "the value is _answer(...), which was not awaited"),
+        (lambda t: {"a": _answer()}, "bad-argument", "the value is _answer(...), which was not awaited"),
+        (lambda t: asyncio.get_running_loop().create_future(), "bad-argument", "the value is Future, which was not"),
+        (lambda t: _items(), "bad-argument", "the value is _items(...), which was not read"),
+        (lambda t: t.check(1, equals(1)), "bad-argument", "the value is the handle of <assertion equals(1)>"),
+        (lambda t: t.succeeded(), "bad-argument", "the value is the handle of <assertion succeeded>"),
+        (lambda t: t.send("go"), "send-not-awaited", "t.send(...) was not awaited: nothing was sent"),
+    ],
+)
+@pytest.mark.parametrize("call", ["check", "require"])
+@pytest.mark.parametrize("check", [is_defined(), not_(equals(None)), lambda value: value is not None])
+def test_what_is_not_there_yet_is_no_value(
+    make: Callable[[EvalContext], object], code: str, message: str, call: str, check: Any
+) -> None:
+    """A coroutine is always defined, whatever it would come to; the error says what to await."""
+
+    async def case(t: EvalContext) -> None:
+        getattr(t, call)(make(t), check)
+
+    ran = run_eval(case)
+    assert (ran.result.outcome, ran.error_code) == ("errored", code)
+    assert message in str(ran.result.error)
+
+
+def test_a_coroutine_that_was_given_says_what_to_write() -> None:
+    """Ready to be copied."""
+    ran = record(lambda t: t.check(_answer(), is_defined()))
+    assert ran.result.error_info is not None
+    assert ran.result.error_info.next == "write `await _answer(...)`"
 
 
 def test_check_records_and_goes_on() -> None:

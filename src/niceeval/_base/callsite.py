@@ -39,6 +39,11 @@ def call_site() -> CallSite:
         frame = frame.f_back
     if frame is None:
         return CallSite("<unknown>", 0, None)
+    return frame_site(frame)
+
+
+def frame_site(frame: FrameType) -> CallSite:
+    """Where a frame is now."""
     return CallSite(frame.f_code.co_filename, frame.f_lineno, _column(frame.f_code, frame.f_lasti))
 
 

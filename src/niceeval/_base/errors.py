@@ -99,7 +99,12 @@ class ResultsError(NiceevalError):
 
 
 class StopEval(BaseException):
-    """Ends the eval function here; what is known was recorded before it was raised."""
+    """Ends the eval function here; what is known was recorded before it was raised.
+
+    `owner` is the drive of the attempt that it ends: in another attempt it ends nothing that was recorded.
+    """
+
+    owner: object | None = None
 
 
 class SkipEval(StopEval):

@@ -10,6 +10,7 @@ from niceeval._base.callsite import call_site
 from niceeval._base.errors import AuthorError, SkipEval
 from niceeval._base.plain_text import clean_text
 from niceeval._drive.driver import GROUP, Driver
+from niceeval._drive.given_value import require_value
 from niceeval._drive.session import Line, Session
 from niceeval._evidence.scope import Scope, TurnRecord
 from niceeval._judge.collector import AssertionHandle
@@ -63,15 +64,18 @@ class EvalContext(Line):
 
     def new_session(self) -> Session:
         """An independent conversation line: the agent starts fresh, its events still count for `t.*`."""
+        self._driver.require_own()
         return Session(self._driver, self._driver.log.open_session())
 
     def skip(self, reason: str) -> NoReturn:
         """End the eval here as skipped; a gate that failed before still counts."""
+        self._driver.require_own()
         self._driver.skip_reason = clean_text(str(reason), 2_000)[0]
-        raise SkipEval(reason)
+        raise self._driver.owned(SkipEval(reason))
 
     def log(self, message: object) -> None:
         """Keep a line in the attempt's log."""
+        self._driver.require_own()
         self._driver.log.say("eval", clean_text(str(message), 1_000_000)[0], self._driver.turn)
 
     @contextmanager
@@ -88,7 +92,7 @@ class EvalContext(Line):
 
     def check(self, value: T, matcher: Check[T]) -> AssertionHandle:
         """Record whether a value satisfies a matcher (or a plain callable), and go on."""
-        return self._check(value, matcher)
+        return self._check("check", value, matcher)
 
     @overload
     def require(self, value: T | None, matcher: DefinedMatcher, label: str | None = ...) -> T: ...
@@ -101,7 +105,7 @@ class EvalContext(Line):
 
     def require(self, value: Any, matcher: Any, label: str | None = None) -> Any:
         """As `check`, but a miss stops the eval; always a gate. Returns the value, narrowed where the matcher can."""
-        handle = self._check(value, matcher)
+        handle = self._check("require", value, matcher)
         entry = self._driver.collector.entries[-1]
         handle.gate()
         if label is not None:
@@ -121,10 +125,11 @@ class EvalContext(Line):
         except AuthorError as error:
             raise self._driver.author_fault(error, site) from None
 
-    def _check(self, value: Any, matcher: Any) -> AssertionHandle:
+    def _check(self, call: str, value: Any, matcher: Any) -> AssertionHandle:
         site = call_site()
         try:
             known = as_matcher(matcher)
+            require_value(value, call)
             judged = known.evaluate(value)
         except AuthorError as error:
             raise self._driver.author_fault(error, site) from None

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from niceeval._base.callsite import CallSite, call_site
 from niceeval._base.errors import AuthorError, NiceevalError, StopEval
@@ -23,6 +23,7 @@ from niceeval._base.json_values import json_text, normalise_json
 from niceeval._base.plain_text import clean_text
 from niceeval._drive.faults import Fault, error_text, fault_of_error, fault_of_guest
 from niceeval._drive.log import AttemptLog
+from niceeval._drive.own_tasks import others_tasks
 from niceeval._drive.retrying import DEFAULT_BACKOFF, Backoff, Classifier, failure_class
 from niceeval._drive.sending import Sending
 from niceeval._drive.structured import OutputForm
@@ -43,6 +44,11 @@ from niceeval._model.turn_input import TurnInput
 
 GROUP: ContextVar[str | None] = ContextVar("niceeval_group", default=None)
 """The title of the group the author's code is in; a context variable, so that parallel tasks have their own."""
+
+CURRENT: ContextVar[Driver | None] = ContextVar("niceeval_attempt", default=None)
+"""The attempt whose eval function is being run."""
+
+S = TypeVar("S", bound=StopEval)
 
 MAX_TURNS = 10_000
 """Sends that one attempt may make."""
@@ -106,6 +112,7 @@ class Driver:
         self.turn: int | None = None
         self.turn_site: CallSite | None = None
         self.eval_over = False
+        self.eval_returned = False
         self.sealed = False
         self.late = 0
         self._on_progress = on_progress
@@ -120,15 +127,36 @@ class Driver:
             self.late += 1
         elif self.fault is None:
             self.fault = fault
-        return StopEval(fault.message)
+        return self.owned(StopEval(fault.message))
 
     def stop(self, why: str) -> StopEval:
         """Ends the eval for a reason that an assertion entry has recorded already."""
-        return StopEval(why)
+        return self._foreign() or self.owned(StopEval(why))
+
+    def owned(self, stop: S) -> S:
+        """A stop of this attempt's eval and of no other."""
+        stop.owner = self
+        return stop
 
     def author_fault(self, error: NiceevalError, site: CallSite | None = None) -> StopEval:
         """An author's mistake, at the line that made it."""
-        return self.fail(fault_of_error(error, "eval", site or call_site()))
+        return self._foreign(site) or self.fail(fault_of_error(error, "eval", site or call_site()))
+
+    def require_own(self, site: CallSite | None = None) -> None:
+        """Stop the eval of another attempt that uses this one's `t`, sessions or turns: it would end for no reason."""
+        foreign = self._foreign(site)
+        if foreign is not None:
+            raise foreign
+
+    def _foreign(self, site: CallSite | None = None) -> StopEval | None:
+        current = CURRENT.get()
+        if current is None or current is self:
+            return None
+        return current.fail(fault_of_error(self.foreign(), "eval", site or call_site()))
+
+    def foreign(self) -> AuthorError:
+        """What an eval is told that uses this attempt and is another one's."""
+        return AuthorError("foreign-context", eval=self.setting.eval_id)
 
     def loc(self, site: CallSite) -> Loc | None:
         """A place relative to the project's root; None for code that has no file."""
@@ -148,12 +176,19 @@ class Driver:
         **settings: Any,
     ) -> AssertionHandle:
         """One assertion entry, evaluated already or at the end."""
+        self.require_own(site)
         self._require_unsealed()
-        entry = Entry(name=name, site=site, group=GROUP.get(), evaluation=evaluation, deferred=deferred, **settings)
+        self._require_in_time(site)
+        return self.add(
+            Entry(name=name, site=site, group=GROUP.get(), evaluation=evaluation, deferred=deferred, **settings)
+        )
+
+    def add(self, entry: Entry) -> AssertionHandle:
+        """Keep an entry; also one of what the eval ended with."""
         try:
             return self.collector.add(entry)
         except AuthorError as error:
-            raise self.author_fault(error, site) from None
+            raise self.author_fault(error, entry.site) from None
 
     def evaluate(self, evaluate: Callable[[Scope], Evaluation], scope: Scope, site: CallSite) -> Evaluation:
         """Evaluate on a scope; a condition that cannot be asked is the author's fault, at the assertion's line."""
@@ -177,7 +212,9 @@ class Driver:
         """An awaitable for one send, registered so that one nobody awaits is found."""
         if self.late > MAX_LATE:
             return Sending(_rest, call, site)
+        self.require_own(site)
         self._require_unsealed()
+        self._require_in_time(site)
         sending: Sending[Any] = Sending(make, call, site, result_names)
         self._sendings.append(sending)
         if len(self._sendings) > 64:
@@ -192,6 +229,7 @@ class Driver:
         self, session: AgentSession, number: int, input: TurnInput, site: CallSite, form: OutputForm | None
     ) -> tuple[TurnRecord, Any, str | None]:
         """One turn: the record, the converted data, and why there is none (None: none was wanted, or it is there)."""
+        self.require_own()
         self._require_free_line(number, site)
         record = self.log.begin_turn(number, clean_text(input.text, 1_000_000)[0], self.loc(site))
         self._busy[number] = site.line
@@ -212,7 +250,15 @@ class Driver:
     def _require_unsealed(self) -> None:
         if self.sealed:
             self.late += 1
-            raise StopEval("the attempt is sealed")
+            raise self.owned(StopEval("the attempt is sealed"))
+
+    def _require_in_time(self, site: CallSite) -> None:
+        if self.eval_over:
+            # Where the eval was stopped, what it had started is stopped after it.
+            if self.eval_returned:
+                self.fail(fault_of_error(AuthorError("recorded-late"), "eval", site))
+            # Nobody waits for the exception of a task that was left behind, and asyncio would print one.
+            raise asyncio.CancelledError
 
     def _require_free_line(self, number: int, site: CallSite) -> None:
         self._require_unsealed()
@@ -250,9 +296,10 @@ class Driver:
         while True:
             context = self.context(session, record.number)
             try:
-                return await self.scope.call(
-                    "send", None, self.setting.agent.send, input, context, on_cancel=context.cancelled.set
-                )
+                with others_tasks():
+                    return await self.scope.call(
+                        "send", None, self.setting.agent.send, input, context, on_cancel=context.cancelled.set
+                    )
             except (asyncio.CancelledError, NiceevalError):
                 raise
             except BaseException as error:  # noqa: BLE001 - a guest: whatever it raises is this attempt's error

@@ -148,3 +148,8 @@ def control_flow(error: BaseException) -> StopEval | None:
     if not stops or len(stops) < len(found):
         return None
     return next((stop for stop in stops if not isinstance(stop, SkipEval)), stops[0])
+
+
+def foreign_stop(error: BaseException, owner: object) -> StopEval | None:
+    """A stop of another attempt's eval: it has recorded nothing in this one."""
+    return next((leaf for leaf in leaves(error) if isinstance(leaf, StopEval) and leaf.owner is not owner), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from niceeval._base.callsite import CallSite
@@ -14,19 +14,23 @@ from niceeval._base.errors import AuthorError, NiceevalError, SkipEval, StopEval
 from niceeval._base.guest import GuestHost, GuestScope, GuestTimeout
 from niceeval._discover.specs import MISSING
 from niceeval._drive.context import EvalContext
-from niceeval._drive.driver import Driver, OnProgress, Setting
+from niceeval._drive.driver import CURRENT, Driver, OnProgress, Setting
 from niceeval._drive.faults import (
     Fault,
     control_flow,
     error_text,
     fault_of_error,
     fault_of_guest,
+    foreign_stop,
     last_project_site,
     leaves,
+    user_frames,
 )
+from niceeval._drive.own_tasks import OWN_TASKS, OwnTasks, watch_tasks
 from niceeval._drive.plain_assert import failed_assert
 from niceeval._drive.retrying import failure_class
 from niceeval._evidence.price_table import built_in_prices
+from niceeval._judge.collector import Entry
 from niceeval._model.agent import AgentSession
 from niceeval._model.result import Diagnostic, Phase
 from niceeval._plan.plan import AttemptPlan, RunPlan
@@ -101,6 +105,7 @@ class RunningAttempt:
             on_progress,
         )
         self._on_progress = on_progress
+        self._tasks = OwnTasks(plan.root)
         self._setup_entered = False
         self._closing: tuple[Phase, int | None, CallSite | None] | None = None
         self._phases: dict[str, int] = {}
@@ -113,6 +118,7 @@ class RunningAttempt:
     async def run(self) -> FinishedAttempt:
         """Run it to its end."""
         started_at, started = utc_text(), time.monotonic()
+        watch_tasks()
         try:
             await self._guarded_body()
             await self._evaluate_deferred()
@@ -165,12 +171,16 @@ class RunningAttempt:
             self._driver.eval_over = True
             self._spent("eval", started)
         self._find_left_sends()
+        await self._find_left_tasks()
 
     async def _call_eval(self) -> None:
         running_eval.set(True)
+        CURRENT.set(self._driver)
+        OWN_TASKS.set(self._tasks)
         spec = self._plan.eval
         t = EvalContext(self._driver)
         await (spec.function(t) if spec.row is MISSING else spec.function(t, spec.row))
+        self._driver.eval_returned = True
 
     def _find_left_sends(self) -> None:
         for sending in self._driver.left_sendings():
@@ -178,8 +188,26 @@ class RunningAttempt:
             self._driver.author_fault(AuthorError(code, call=sending.call), sending.site)
             return
 
+    async def _find_left_tasks(self) -> None:
+        await self._tasks.settle(self._scope.host.grace)
+        self._find_failed_tasks()
+        for _, name, site in self._tasks.unfinished():
+            self._driver.author_fault(AuthorError("task-unfinished", task=name), site)
+
+    def _find_failed_tasks(self) -> None:
+        for error, site in self._tasks.failed():
+            fault = fault_of_error(AuthorError("task-failed", error=error_text(error)), "eval", site)
+            self._driver.fail(replace(fault, trace=user_frames(error, self._root)))
+
     def _take(self, error: BaseException) -> None:
         """Decide what an exception of the eval function means."""
+        foreign = foreign_stop(error, self._driver)
+        if foreign is not None:
+            owner = foreign.owner if isinstance(foreign.owner, Driver) else self._driver
+            self._driver.fail(fault_of_error(owner.foreign(), "eval", last_project_site(foreign, self._root)))
+            return
+        if isinstance(control_flow(error), SkipEval):
+            self._find_failed_tasks()
         if control_flow(error) is not None:
             if not isinstance(control_flow(error), SkipEval):
                 self._driver.skip_reason = None
@@ -188,7 +216,7 @@ class RunningAttempt:
         failed = failed_assert(real, self._root) if isinstance(real, AssertionError) else None
         if failed is not None:
             name, site, evaluation = failed
-            self._driver.record(name, site, evaluation=evaluation)
+            self._driver.add(Entry(name=name, site=site, group=None, evaluation=evaluation))
         elif isinstance(real, NiceevalError):
             said = real.place
             at = CallSite(said.file, said.line, said.column) if said else last_project_site(real, self._root)
@@ -250,7 +278,7 @@ class RunningAttempt:
 
     async def _end(self) -> None:
         # A shield is a task of its own, which most attempts have no need of.
-        if self._tears_down or self._driver.left_sendings():
+        if self._tears_down or self._driver.left_sendings() or any(self._tasks.unfinished()):
             await shielded(self._clean_up())
 
     @property
@@ -281,6 +309,7 @@ class RunningAttempt:
 
     async def _cancel_left_tasks(self) -> None:
         tasks = {sending.task for sending in self._driver.left_sendings() if sending.task is not None}
+        tasks.update(task for task, _, _ in self._tasks.unfinished())
         # What was abandoned has been cancelled and waited for already.
         tasks = {task for task in tasks if not task.done() and task not in self._scope.host.abandoned}
         for task in tasks:

@@ -86,6 +86,19 @@ ERRORS: dict[str, tuple[str, str]] = {
         "t.{call}(...) was still running when the eval returned",
         "await it before the eval returns",
     ),
+    "foreign-context": (
+        "this belongs to another attempt, of eval {eval}",
+        "use the `t` that this eval function was given, and keep none in a global",
+    ),
+    "task-unfinished": (
+        "{task} was still running when the eval returned",
+        "await it before the eval returns, or cancel it",
+    ),
+    "task-failed": ("a task that nobody awaited ended in {error}", "await it before the eval returns"),
+    "recorded-late": (
+        "this came after the eval had returned, and counts for nothing",
+        "await what runs it before the eval returns",
+    ),
     "too-many-turns": ("more than {limit} sends in one attempt", "send fewer, or split the eval"),
     "send-after-end": ("t.{call}(...) came after the attempt was sealed; it has no effect", "await it in the eval"),
     "no-sandbox": (

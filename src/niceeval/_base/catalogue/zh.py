@@ -68,6 +68,13 @@ ERRORS: dict[str, tuple[str, str]] = {
         "先 await 它，或者用 t.new_session() 另开一条",
     ),
     "send-unfinished": ("eval 返回时 t.{call}(...) 还在运行", "在 eval 返回之前 await 它"),
+    "foreign-context": (
+        "这属于另一个 attempt，它的 eval 是 {eval}",
+        "用这个 eval 函数自己得到的 `t`，不要把它存成全局变量",
+    ),
+    "task-unfinished": ("eval 返回时 {task} 还在运行", "在 eval 返回之前 await 它，或者取消它"),
+    "task-failed": ("一个没有人 await 的 task 以 {error} 结束", "在 eval 返回之前 await 它"),
+    "recorded-late": ("这在 eval 返回之后才到，不算数", "在 eval 返回之前 await 运行它的代码"),
     "too-many-turns": ("一个 attempt 里 send 超过了 {limit} 次", "少发几次，或者拆分这个 eval"),
     "send-after-end": ("t.{call}(...) 在 attempt 封存之后才到；它没有任何作用", "在 eval 里 await 它"),
     "no-sandbox": ("t.sandbox 需要 sandbox；agent {agent} 是直连的", "用 define_sandbox_agent，或者去掉这个调用"),

@@ -438,3 +438,164 @@ def test_a_guest_that_cannot_be_interrupted_ends_the_process_with_what_is_stored
     assert "error[loop-stuck]: b one 0 holds the event loop at adapters/stuck.py:" in done.err
     (stored,) = (tmp_path / ".niceeval").rglob("result.json")
     assert '"experimentId":"a"' in stored.read_text("utf-8")
+
+
+# What concerns the process and the loop ---------------------------------------------------------------------------
+
+REACHING = """
+import asyncio
+import os
+import sys
+
+from niceeval.adapter import Message, Turn
+
+def said(text="hello"):
+    return Turn(events=[Message(role="assistant", text=text)])
+
+def waited(pid):
+    return said(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
+
+async def forks_and_exits(ctx):
+    pid = os.fork()
+    if pid == 0:
+        sys.exit(3)
+    return waited(pid)
+
+async def forks_and_returns(ctx):
+    pid = os.fork()
+    return said() if pid == 0 else waited(pid)
+
+async def forks_and_raises(ctx):
+    pid = os.fork()
+    if pid == 0:
+        raise ValueError("in the child")
+    return waited(pid)
+
+async def forks_and_yields(ctx):
+    pid = os.fork()
+    if pid == 0:
+        while True:
+            await asyncio.sleep(0)
+    return waited(pid)
+
+async def forks_in_a_task(ctx):
+    async def child():
+        pid = os.fork()
+        return said() if pid == 0 else waited(pid)
+    return await asyncio.create_task(child())
+
+def plain_forks_and_exits(ctx):
+    pid = os.fork()
+    if pid == 0:
+        sys.exit(3)
+    return waited(pid)
+
+async def cancels_all_others(ctx):
+    for task in asyncio.all_tasks():
+        if task is not asyncio.current_task():
+            task.cancel()
+    await asyncio.sleep(0.05)
+    return said()
+
+async def stops_the_loop(ctx):
+    asyncio.get_running_loop().stop()
+    await asyncio.sleep(0.01)
+    return said()
+
+async def runs_this_loop(ctx):
+    work = asyncio.sleep(0)
+    try:
+        asyncio.get_event_loop().run_until_complete(work)
+    finally:
+        work.close()
+
+async def runs_another_loop(ctx):
+    loop, work = asyncio.new_event_loop(), asyncio.sleep(0)
+    try:
+        loop.run_until_complete(work)
+    finally:
+        work.close()
+        loop.close()
+
+async def send(input, ctx):
+    return await globals()[input.text](ctx)
+
+def plain_send(input, ctx):
+    return globals()[input.text](ctx)
+"""
+
+REACHES = """
+from niceeval import define_eval
+
+@define_eval(timeout=20.0, cases={name: name for name in %s})
+async def reaches(t, name):
+    turn = await t.send(name)
+    t.message_includes("%s")
+"""
+
+
+def _reaching(root: Path, *names: str, says: str = "hello", send: str = "send", **arguments: str) -> Done:
+    files = {
+        "adapters/faulty.py": FILES["adapters/faulty.py"],
+        "adapters/reaching.py": REACHING,
+        "evals/reaches_eval.py": REACHES % (list(names), says),
+        "evals/innocent_eval.py": FILES["evals/innocent_eval.py"],
+        "experiments/a.py": "from adapters import reaching\n"
+        + experiment(agent=f"bot(send=reaching.{send})", evals='["reaches"]', **arguments),
+        "experiments/b.py": experiment(agent="bot()", evals='["innocent"]'),
+    }
+    done = run(project(root, files), *ALL_AT_ONCE)
+    assert "Traceback" not in done.out + done.err
+    assert {eval_id: done.result(eval_id)["outcome"] for eval_id in INNOCENT} == dict.fromkeys(INNOCENT, "passed")
+    assert len(done.results) == len(INNOCENT) + len(names)
+    return done
+
+
+@pytest.mark.parametrize(
+    ("name", "send", "status"),
+    [
+        ("forks_and_exits", "send", "3"),
+        ("forks_and_returns", "send", "0"),
+        ("forks_and_raises", "send", "1"),
+        ("forks_and_yields", "send", "0"),
+        ("forks_in_a_task", "send", "0"),
+        ("plain_forks_and_exits", "plain_send", "3"),
+    ],
+)
+def test_a_forked_child_does_not_go_on_as_a_second_niceeval(tmp_path: Path, name: str, send: str, status: str) -> None:
+    """It ends where the guest's call ends, with the status it asked for; the run says everything once."""
+    done = _reaching(tmp_path, name, says=status, send=send)
+    assert done.code == 0
+    assert done.out.count("PASSED (exit 0)") == 1
+
+
+def test_an_agent_that_cancels_all_tasks_reaches_its_own_attempt_only(tmp_path: Path) -> None:
+    """Workers and the other attempts go on; the attempt says what it did."""
+    done = _reaching(tmp_path, "cancels_all_others")
+    assert done.code == 1
+    assert done.result("reaches/cancels_all_others")["outcome"] == "errored"
+    assert "of the run and of other attempts" in done.diagnostics("reaches/cancels_all_others")["tasks-cancelled"]
+
+
+def test_a_loop_that_is_stopped_is_run_again(tmp_path: Path) -> None:
+    """The attempt that stopped it passes as well, and one warning says that somebody did."""
+    done = _reaching(tmp_path, "stops_the_loop")
+    assert done.code == 0
+    assert done.err.count("warning[loop-stopped]") == 1
+
+
+@pytest.mark.parametrize("name", ["runs_this_loop", "runs_another_loop"])
+def test_a_loop_inside_the_loop_is_the_attempts_error(tmp_path: Path, name: str) -> None:
+    """asyncio refuses it, and that is what the attempt says."""
+    done = _reaching(tmp_path, name)
+    code, phase, message = done.error(f"reaches/{name}")
+    assert (code, phase) == ("adapter-error", "send")
+    assert message.startswith("RuntimeError: ")
+    assert "running" in message
+
+
+def test_an_experiments_teardown_without_a_setup_runs(tmp_path: Path) -> None:
+    """Once, when the experiment was begun."""
+    done = run(project(tmp_path, _service(teardown="service.down")))
+    assert done.code == 0
+    assert (tmp_path / "notes.txt").read_text() == "down\n"

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from niceeval._base.forks import leave_copy, own_pid
+from niceeval._base.tasks import guest_task
 from niceeval._base.threads import DaemonThreads
 from niceeval._base.watchdog import Guest, LoopWatch
 
@@ -48,12 +50,16 @@ class _Raised:
 
 @dataclass(slots=True)
 class GuestHost:
-    """What all guests of a run share. `abandoned` keeps the tasks that nobody waits for any more."""
+    """What all guests of a run share. `abandoned` keeps the tasks that nobody waits for any more.
+
+    A guest that forks returns twice: in any process but `pid` its call ends the process.
+    """
 
     threads: DaemonThreads
     watch: LoopWatch | None = None
     grace: float = GRACE
     abandoned: set[asyncio.Task[Any]] = field(default_factory=set)
+    pid: int = field(default_factory=own_pid)
 
 
 class GuestScope:
@@ -164,21 +170,29 @@ class _Call:
         self.name = name
         self.closing = False
         self.guest: Guest | None = None
-        self.task = asyncio.ensure_future(self._run(function, args, deadline))
+        self.task = guest_task(self._run(function, args, deadline), scope.label)
 
     async def _run(self, function: Callable[..., Any], args: tuple[Any, ...], deadline: float | None) -> Any:
         watch = self.scope.host.watch
         if watch is not None:
             self.guest = watch.entered(self.scope.label, deadline)
+        pid = self.scope.host.pid
         try:
-            if _returns_coroutine(function):
-                return await function(*args)
-            value = await self._in_thread(function, args)
-            return await value if inspect.isawaitable(value) else value
-        except asyncio.CancelledError:
+            value = await self._value(function, args)
+        except asyncio.CancelledError as error:
+            leave_copy(pid, error)
             raise
         except BaseException as error:
+            leave_copy(pid, error)
             return _Raised(error)
+        leave_copy(pid)
+        return value
+
+    async def _value(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        if _returns_coroutine(function):
+            return await function(*args)
+        value = await self._in_thread(function, args)
+        return await value if inspect.isawaitable(value) else value
 
     async def _in_thread(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         threads = self.scope.host.threads

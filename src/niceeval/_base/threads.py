@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from niceeval._base.forks import leave_copy, own_pid
+
 
 @dataclass(slots=True, eq=False)
 class Job:
@@ -98,10 +100,12 @@ class DaemonThreads:
 
 
 def _run_job(job: Job) -> None:
+    pid = own_pid()
     try:
         outcome: tuple[Any, BaseException | None] = (job.context.run(job.function), None)
     except BaseException as error:
         outcome = (None, error)
+    leave_copy(pid, outcome[1])
 
     def deliver() -> None:
         if not job.future.done():

@@ -60,6 +60,12 @@ _CURRENT: ContextVar[Guest | None] = ContextVar("niceeval_guest", default=None)
 """The guest whose code runs: what it starts (tasks, callbacks, threads) inherits it."""
 
 
+def current_label() -> str | None:
+    """The label of the guest whose code runs here; None for our own."""
+    guest = _CURRENT.get()
+    return None if guest is None else guest.label
+
+
 class LoopWatch:
     """Watches the running loop from a daemon thread between `start` and `stop`."""
 

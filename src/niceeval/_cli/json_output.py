@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from niceeval._base.errors import NiceevalError
+from niceeval._base.forks import is_copy, own_pid
 from niceeval._base.redaction import Redactor, secret_values
 from niceeval._reporters.ndjson import EndStatus, Ndjson, line_of
 from niceeval._reporters.records import Record
@@ -26,6 +27,7 @@ class JsonOutput:
         if self._descriptor is None:
             sys.stdout = sys.stderr
         self._reader_gone = False
+        self._pid = own_pid()
         self.events = Ndjson(self._write, redact=Redactor(secret_values(os.environ, {})), rerun="niceeval exp")
 
     def end(self, status: EndStatus, exit_code: int, problems: Sequence[NiceevalError] = ()) -> None:
@@ -61,7 +63,7 @@ class JsonOutput:
 
     def _write(self, line: bytes) -> None:
         """The line whole. Once the reader has gone nothing is written, and the run goes on."""
-        if self._reader_gone:
+        if self._reader_gone or is_copy(self._pid):
             return
         try:
             if self._descriptor is None:

@@ -10,6 +10,9 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
+from niceeval._base.forks import leave_copy, own_pid, stop_in_copies
+from niceeval._base.plain_text import shorten
+from niceeval._base.tasks import keep_tasks
 from niceeval._cli.exit_codes import INTERRUPTED, NOT_PASSED, code_of
 from niceeval._cli.json_output import JsonOutput
 from niceeval._cli.leaving import LAST_WAIT, hold, leave_at_once, no_longer_than, release
@@ -34,8 +37,7 @@ def run_to_end(
 ) -> int:
     """Run the plan and return the exit code. Bus and console are closed and the signal handlers are put back."""
     handle = RunHandle()
-    loop = asyncio.new_event_loop()
-    loop.set_exception_handler(_task_notices(bus.emit))
+    loop = new_loop(bus.emit)
     outside = Outside(
         emit=bus.emit,
         live=console.live or bus.wants_progress,
@@ -57,6 +59,15 @@ def run_to_end(
     return finished.exit_code
 
 
+def new_loop(emit: Emit) -> asyncio.AbstractEventLoop:
+    """A loop for one run, on which guests cannot take the run's tasks away and a child of theirs takes no step."""
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(_task_notices(emit))
+    keep_tasks(loop)
+    stop_in_copies(loop)
+    return loop
+
+
 def _close(*parts: ReporterBus | RunWriter | Console) -> None:
     """Close all of them, in order, whatever one of them raises."""
     with ExitStack() as stack:
@@ -66,13 +77,22 @@ def _close(*parts: ReporterBus | RunWriter | Console) -> None:
 
 def _complete(loop: asyncio.AbstractEventLoop, run: asyncio.Task[T], emit: Emit) -> T:
     """Run the loop until a task of ours is over, whatever the tasks that guests have started may raise through it."""
+    run.add_done_callback(lambda task: loop.stop())
+    pid, said = own_pid(), False
     while not run.done():
         try:
-            loop.run_until_complete(run)
+            loop.run_forever()
         except (SystemExit, KeyboardInterrupt) as error:
+            leave_copy(pid, error)
             if not run.done():
                 message = f"a task nobody waits for raised {type(error).__name__}; the run goes on"
                 emit(RunNotice(code="task-error", level="warning", message=message))
+            continue
+        leave_copy(pid)
+        if not run.done() and not said:
+            said = True
+            message = "an eval or an adapter stopped the event loop; the run goes on"
+            emit(RunNotice(code="loop-stopped", level="warning", message=message))
     return run.result()
 
 
@@ -142,7 +162,7 @@ def _task_notices(emit: Emit) -> Callable[[asyncio.AbstractEventLoop, dict[str, 
             return
         error = context.get("exception")
         what = f"{type(error).__name__}: {error}" if error is not None else str(context.get("message"))
-        emit(RunNotice(code="task-error", level="warning", message=f"a task nobody waits for: {what}"[:500]))
+        emit(RunNotice(code="task-error", level="warning", message=shorten(f"a task nobody waits for: {what}", 500)))
 
     return on_exception
 

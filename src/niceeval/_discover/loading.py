@@ -16,6 +16,7 @@ from typing import Final
 
 from niceeval._base.callsite import CallSite, traceback_sites
 from niceeval._base.errors import NiceevalError, Place, ProjectError
+from niceeval._base.forks import leave_copy, own_pid
 from niceeval._base.places import shown_path
 from niceeval._discover.define_eval import CollectedEval, collected
 from niceeval.loaders import forget
@@ -77,15 +78,19 @@ def _run(name: str, file: Path) -> ModuleType:
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     # Compiled here and not through the loader: a cached .pyc is told apart by whole seconds, and would be left behind.
-    code = compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
+    # Never optimized: an eval's plain `assert` is a check.
+    code = compile(file.read_bytes(), str(file), "exec", dont_inherit=True, optimize=0)
     linecache.checkcache(str(file))
     _register_parent()
     sys.modules[name] = module
+    pid = own_pid()
     try:
         exec(code, module.__dict__)
-    except BaseException:
+    except BaseException as error:
+        leave_copy(pid, error)
         sys.modules.pop(name, None)
         raise
+    leave_copy(pid)
     return module
 
 

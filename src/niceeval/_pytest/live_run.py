@@ -15,7 +15,7 @@ from niceeval._base.errors import NiceevalError
 from niceeval._base.redaction import Redactor
 from niceeval._cli.exit_codes import INTERRUPTED, NOT_PASSED, code_of
 from niceeval._cli.leaving import leave_at_once
-from niceeval._cli.process import LIMITS, _complete, _end_loop, _task_notices
+from niceeval._cli.process import LIMITS, _complete, _end_loop, new_loop
 from niceeval._cli.reporting import reporters_of
 from niceeval._model.run_events import Interrupted, LiveEvent
 from niceeval._plan.plan import RunPlan
@@ -42,8 +42,7 @@ class LiveRun:
         self._writer = RunWriter(plan.root / RESULTS_FOLDER, root=plan.root, redact=redact)
         self._handle = RunHandle()
         self._news = asyncio.Event()
-        self._loop = asyncio.new_event_loop()
-        self._loop.set_exception_handler(_task_notices(self._emit))
+        self._loop = new_loop(self._emit)
         outside = Outside(
             emit=self._emit,
             live=self._bus.wants_progress,

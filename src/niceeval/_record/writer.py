@@ -16,6 +16,7 @@ from typing import TypeAlias
 import msgspec
 
 from niceeval._base.errors import ResultsError
+from niceeval._base.forks import leave_copy, own_pid
 from niceeval._model.o11y import O11ySummary
 from niceeval._model.result import AttemptResult, LogLine, RunSummary, SourceFile
 from niceeval._record import disk, layout
@@ -79,6 +80,7 @@ class RunWriter:
         self._sync: GroupSync | None = None
         self._held = -1
         self._files = FolderWriter("", durable=durable)
+        self._pid = own_pid()
 
     @property
     def name(self) -> str:
@@ -138,6 +140,7 @@ class RunWriter:
         The future is done when the attempt is visible on disk whole; it fails with ResultsError (`cannot-write`)
         where the system refuses, and the run can go on. Waits while `QUEUE_LIMIT` attempts are queued.
         """
+        leave_copy(self._pid)
         future: Future[None] = Future()
         folder = sealed.result.artifacts_dir
         self._queue.put(lambda: self._settled(future, folder, lambda: self._write(sealed)))
@@ -148,6 +151,7 @@ class RunWriter:
 
         The future is as for `submit`.
         """
+        leave_copy(self._pid)
         future: Future[None] = Future()
         self._queue.put(lambda: self._settled(future, result.artifacts_dir, lambda: self._carry(index, result, source)))
         return future
@@ -172,6 +176,7 @@ class RunWriter:
 
     def _settle(self) -> None:
         """Everything that was submitted is on the medium when this returns."""
+        leave_copy(self._pid)
         self._stop_thread()
         sync, self._sync = self._sync, None
         if sync is None:

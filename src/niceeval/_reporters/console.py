@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from niceeval._base.errors import NiceevalError
+from niceeval._base.forks import is_copy, own_pid
 from niceeval._base.terminal import Stream, Style, board_allowed, cut_counted
 from niceeval._model.run_events import (
     BudgetExceeded,
@@ -60,7 +61,8 @@ class Wording:
 class Console:
     """Folds the run's events and paints them from a thread of its own, so that a slow terminal holds up no attempt.
 
-    With `threaded` off nothing is painted but by `tick` and `close`.
+    With `threaded` off nothing is painted but by `tick` and `close`; in a copy of this process (a guest's fork) nothing
+    at all.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Console:
         self._eta = Eta()
         self._heartbeat = Heartbeat()
         self._texts: list[Text] = []
+        self._pid = own_pid()
         self._notices = 0
         self._carried_said = False
         # A raw signal handler may call `handle` on top of a `handle` that it interrupted.
@@ -100,6 +103,8 @@ class Console:
 
     def handle(self, event: LiveEvent) -> None:
         """Fold one event in. Nothing is written here."""
+        if is_copy(self._pid):
+            return
         with self._lock:
             now = self._now()
             change = self._state.apply(event, now)
@@ -119,6 +124,8 @@ class Console:
 
     def close(self) -> None:
         """Write what is left, take the board away and give the cursor back."""
+        if is_copy(self._pid):
+            return
         self._stopping.set()
         self._wake.set()
         if self._thread is not None:
@@ -140,7 +147,8 @@ class Console:
 
     def restore(self) -> None:
         """Give the cursor back at once, without waiting for anything: for the way out that skips `close`."""
-        self._painter.restore()
+        if not is_copy(self._pid):
+            self._painter.restore()
 
     def _board(self, columns: int, rows: int, now: float) -> list[str]:
         if not self._live or self._stopping.is_set() or self._state.finished is not None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from niceeval._base.forks import leave_copy, own_pid
 from niceeval._base.plain_text import clean_text, type_name
 from niceeval._model.result import AttemptResult
 from niceeval._model.run_events import (
@@ -69,6 +70,7 @@ class Lane:
         self._left_out = False
         self._over = threading.Event()
         self._busy_since: float | None = None
+        self._pid = own_pid()
 
     @property
     def wants_progress(self) -> bool:
@@ -162,7 +164,9 @@ class Lane:
             outcome = function(*args)
             if inspect.isawaitable(outcome):
                 self._loop().run(_awaited(outcome))
+            leave_copy(self._pid)
         except BaseException as error:  # noqa: BLE001 - the thread is a guest's: a SystemExit ends nothing but itself
+            leave_copy(self._pid, error)
             self._raised(error)
         finally:
             self._busy_since = None

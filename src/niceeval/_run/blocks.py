@@ -1,16 +1,18 @@
-"""Who held the event loop: kept with the attempt that did, or said about the run where there is none."""
+"""Who held the event loop or reached for others' tasks: kept with that attempt, or said about the run without one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
+from niceeval._base.tasks import TaskKeeper
 from niceeval._base.watchdog import Block
 from niceeval._drive.faults import shown_file
 from niceeval._model.result import Diagnostic
 from niceeval._model.run_events import LiveEvent, RunNotice
 
 CODE = "loop-blocked"
+TASKS_CANCELLED = "tasks-cancelled"
 
 
 class Blocks:
@@ -47,3 +49,13 @@ class Blocks:
         """Where it was, as people name files."""
         file, _, rest = block.where.partition(":")
         return f"{shown_file(file, self._root)}:{rest}" if rest else block.where
+
+
+def cancelled_tasks(keeper: TaskKeeper, label: str) -> list[Diagnostic]:
+    """What is to be said of somebody who wanted to cancel tasks of the run or of other attempts; it is said once."""
+    count = keeper.taken(label)
+    if not count:
+        return []
+    tasks, they = ("a task", "it goes") if count == 1 else (f"{count} tasks", "they go")
+    message = f"wanted to cancel {tasks} of the run and of other attempts; {they} on"
+    return [Diagnostic(code=TASKS_CANCELLED, level="warning", message=message)]

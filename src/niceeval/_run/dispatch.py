@@ -33,7 +33,7 @@ SETUP_FAILED = "experiment setup failed"
 
 @dataclass(slots=True, kw_only=True)
 class Lane:
-    """One experiment's attempts. `entered` says that its setup was begun, so that its teardown is due.
+    """One experiment's attempts. `entered` says that it was begun, its setup first, so that its teardown is due.
 
     `again` are attempts that were put off and may be tried once more; they go before `pending`.
     """

@@ -16,7 +16,7 @@ from niceeval._run.limits import Limits
 
 
 class Hooks:
-    """Runs hooks behind the guest boundary. Teardown runs whenever setup was entered, once."""
+    """Runs hooks behind the guest boundary. Teardown runs whenever the experiment was begun, once."""
 
     def __init__(self, host: GuestHost, root: Path, emit: Callable[[LiveEvent], None], limits: Limits) -> None:
         self._host = host
@@ -29,8 +29,8 @@ class Hooks:
         experiment = lane.experiment
         scope = GuestScope(self._host, f"{experiment.id} setup")
         try:
+            lane.entered = True
             if experiment.setup is not None:
-                lane.entered = True
                 await scope.call("setup", self._limits.experiment_setup, experiment.setup)
         except asyncio.CancelledError:
             return ProjectError("experiment-setup-failed", experiment=experiment.id, error="interrupted")

@@ -6,12 +6,14 @@ import asyncio
 import time
 import traceback
 from collections.abc import Awaitable, Callable
+from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
 
 from niceeval._base.clock import utc_text
 from niceeval._base.errors import NiceevalError, ResultsError
 from niceeval._base.guest import GuestHost
+from niceeval._base.tasks import keep_tasks
 from niceeval._base.threads import DaemonThreads
 from niceeval._base.watchdog import Block, LoopWatch
 from niceeval._drive.driver import OnProgress
@@ -37,7 +39,7 @@ from niceeval._record.writer import RunWriter
 from niceeval._run.accounts import budget_exceeded, run_start, run_summary, unneeded
 from niceeval._run.attempt import FinishedAttempt, RunningAttempt
 from niceeval._run.attempt_names import key_of, label_of, stored_name_of
-from niceeval._run.blocks import Blocks
+from niceeval._run.blocks import Blocks, cancelled_tasks
 from niceeval._run.dispatch import SETUP_FAILED, Dispatcher, Lane, OverBudget, attempt_numbers
 from niceeval._run.hooks import Hooks
 from niceeval._run.limits import DEFAULT_LIMITS, Limits
@@ -141,6 +143,7 @@ class _Run:
         self._sharing.tell(self._say_problem)
         self._watch.start()
         self._loop = asyncio.get_running_loop()
+        self._keeper = keep_tasks(self._loop)
         self._handle.bind(self._interrupt)
         try:
             await self._carry_over()
@@ -310,7 +313,7 @@ class _Run:
         return on_progress
 
     async def _seal(self, attempt: AttemptPlan, key: AttemptKey, label: str, finished: FinishedAttempt) -> None:
-        for diagnostic in self._blocks.taken(label):
+        for diagnostic in (*self._blocks.taken(label), *cancelled_tasks(self._keeper, label)):
             finished.driver.log.diagnose(diagnostic)
         verdict = verdict_of(finished, strict=self._plan.strict)
         self._dispatch.settles(attempt)
@@ -404,7 +407,8 @@ class _Run:
         self._interrupted = True
         self._emit(Interrupted(cancelled=len(self._tasks)))
         self._watch.hurry()
-        self._loop.call_soon_threadsafe(self._cancel_all)
+        # In a context of its own: this may run on top of a guest, whose context may cancel only what is its own.
+        self._loop.call_soon_threadsafe(self._cancel_all, context=Context())
 
     def _cancel_all(self) -> None:
         self._dispatch.stop()
@@ -416,6 +420,9 @@ class _Run:
     # The end ----------------------------------------------------------------------------------------------------
 
     def _finish(self, started_at: str, duration_ms: int) -> RunFinished:
+        for label in tuple(self._keeper.refused):
+            for said in cancelled_tasks(self._keeper, label):
+                self._emit(RunNotice(code=said.code, level="warning", message=f"{label}: {said.message}"))
         tally = self._tally
         summary = run_summary(
             self._plan,

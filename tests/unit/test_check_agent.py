@@ -86,6 +86,12 @@ def without_declaration() -> Agent:
     return replace(Shop().agent(), evidence_coverage=EvidenceCoverage(events=Coverage.complete))
 
 
+def with_usage(**counts: int) -> Agent:
+    shop = declaring(usage=Coverage.partial("counts are guessed"))
+    shop.after = lambda input, turn: replace(turn, usage=Usage(**counts))
+    return shop.agent()
+
+
 def claiming_more() -> Agent:
     shop = declaring(usage=Coverage.partial("often left out"))
     shop.after = lambda input, turn: replace(turn, evidence_coverage={"usage": Coverage.complete})
@@ -198,6 +204,54 @@ def changing_its_session_id() -> Agent:
         ctx.session.id = f"{id(ctx)}-{time.monotonic_ns()}"
 
     return Shop(before=assign).agent()
+
+
+def returning_the_history(kind: type) -> Agent:
+    """Every turn begins with what the line's turns before had of one kind, under new ids."""
+    seen: dict[int, list[Any]] = {}
+    kept: list[Any] = []
+    shop = Shop()
+
+    async def send(input: TurnInput, ctx: AgentContext) -> Turn:
+        turn = await shop.send(input, ctx)
+        before = seen.setdefault(id(ctx.session), [])
+        kept.append(ctx.session)
+        again = [_under_a_new_id(event, f"again-{len(kept)}") for event in before]
+        before.extend(event for event in turn.events if isinstance(event, kind))
+        return replace(turn, events=[*(event for pair in again for event in pair), *turn.events])
+
+    return replace(shop.agent(), send=send)
+
+
+def _under_a_new_id(event: Any, prefix: str) -> list[Any]:
+    if isinstance(event, Message):
+        return [event]
+    id = f"{prefix}-{event.call_id}"
+    called = ActionCalled(call_id=id, name=event.name, input=event.input)
+    return [called, ActionResult(call_id=id, status="completed")]
+
+
+def answering_the_latest() -> Agent:
+    """What is asked for is found on the adapter, after a pause in which another attempt's send may have begun."""
+    shop, latest = Shop(), [""]
+
+    async def send(input: TurnInput, ctx: AgentContext) -> Turn:
+        latest[0] = input.text
+        await asyncio.sleep(0)
+        together = ctx.eval_id.startswith("parallel-")
+        return await shop.send(replace(input, text=latest[0]) if together else input, ctx)
+
+    return replace(shop.agent(), send=send)
+
+
+def repeating_the_word(word: Callable[[str], str]) -> Agent:
+    """An agent that does end its answer with the word that it is asked for, or with another one."""
+
+    def changed(input: TurnInput, turn: Turn) -> Turn:
+        found = re.search(r"the word (\S+)\.", input.text)
+        return turn if found is None else replace(turn, events=said(f"Hello. {word(found[1])}").events)
+
+    return after(changed)
 
 
 def for_two_at_most() -> Agent:
@@ -468,6 +522,13 @@ BROKEN: dict[str, tuple[str, Callable[[], Agent]]] = {
     "a lock that is kept": ("recovers", holding_a_lock),
     "a task that stays": ("no-late-effects", lambda: Shop(busy=leaving_a_task).agent()),
     "a log line after the end": ("no-late-effects", lambda: Shop(busy=logging_late).agent()),
+    "the history in every turn": ("turns-new", lambda: returning_the_history(Message)),
+    "the calls in every turn": ("turns-new", lambda: returning_the_history(ActionCalled)),
+    "one reply for all": ("replies-apart", answering_the_latest),
+    "a neighbour's reply": ("replies-apart", lambda: repeating_the_word(lambda word: "probe-000")),
+    "no tokens at all": ("usage-sane", lambda: with_usage(input_tokens=0, output_tokens=0)),
+    "no tokens for an answer": ("usage-sane", lambda: with_usage(input_tokens=7, output_tokens=0)),
+    "no tokens for a text": ("usage-sane", lambda: with_usage(input_tokens=0)),
     "a blocked loop": ("loop-free", blocking_once),
 }
 
@@ -486,6 +547,19 @@ def test_a_good_agent_passes_everything() -> None:
     report = run(Shop().agent())
     assert [finding for finding in report if finding.outcome != "passed" or finding.seen] == [], str(report)
     report.raise_for_failures()
+
+
+def test_an_agent_that_does_what_it_is_asked_for_tells_its_replies_apart() -> None:
+    """Without a tool the words show whose reply is whose; nobody's word shows nothing."""
+    probes = replace(PROBES, tool=None)
+    assert run(repeating_the_word(lambda word: word), probes)["replies-apart"].outcome == "passed"
+    assert run(repeating_the_word(lambda word: ""), probes)["replies-apart"].outcome == "not checked"
+
+
+def test_zero_tokens_are_found_under_complete_usage() -> None:
+    """A turn with an answer and no tokens at all counts nothing."""
+    none = Usage(input_tokens=0, output_tokens=0)
+    assert failing(after(lambda input, turn: replace(turn, usage=none))) == {"usage-sane"}
 
 
 def test_every_check_is_shown_to_fail() -> None:
@@ -517,6 +591,7 @@ def test_what_has_no_probe_is_not_checked() -> None:
         "inputs-parsed": "tool",
         "tool-names": "tool",
         "remembers": "memory",
+        "replies-apart": "tool",
         "fresh-line": "memory",
         "lines-apart": "memory",
         "asks": "approval",
@@ -735,7 +810,7 @@ def test_failures_are_raised_with_what_to_do() -> None:
     with pytest.raises(AssertionError) as raised:
         report.raise_for_failures()
     title, row, seen, next_, event = str(raised.value).splitlines()
-    assert title == "agent shop: 41 passed, 1 failed, 0 not checked"
+    assert title == "agent shop: 43 passed, 1 failed, 0 not checked"
     assert row.split()[:2] == ["failed", "no-echo"]
     assert seen.split(maxsplit=1) == ["seen", "every turn has an assistant message with the user's own text"]
     assert next_.split()[0] == "next"
@@ -746,7 +821,7 @@ def test_references_lead_to_events() -> None:
     """A finding's references are indices of the scenario's stream in the report."""
     report = run(BROKEN["arguments as text"][1]())
     (first, *_) = report["inputs-parsed"].refs
-    assert first == EventRef("tool", 1)
+    assert first == EventRef("parallel-1", 1)
     assert report.events[first.scenario][first.event] == ActionCalled(
         call_id="c1", name="stock", input='{"item": "umbrellas"}'
     )

@@ -82,9 +82,21 @@ class Probes:
         """The approval probe in its long form."""
         return Approval(text=self.approval) if isinstance(self.approval, str) else self.approval
 
+    def at_once(self, count: int) -> list[str]:
+        """As many texts for sends at the same time, no two alike in what they ask for, as far as probes allow."""
+        marked = [f"{self.hello} Please end your answer with the word {marker(number)}." for number in range(count)]
+        if self.tool is None:
+            return marked
+        return [self.tool if number % 2 else text for number, text in enumerate(marked)]
+
     def attached(self) -> InputFile:
         """The file that goes with a turn."""
         return self.file or InputFile(filename="niceeval-probe.png", mime_type="image/png", data=PICTURE)
+
+
+def marker(number: int) -> str:
+    """The word that the text with this number asks for."""
+    return f"probe-{number:03d}"
 
 
 def answer_to(request: InputRequest, answer: str) -> InputResponse:

@@ -44,8 +44,9 @@ class Scenarios:
         return self.evidence.add(await drive(name, body, conditions or self.conditions))
 
     async def _together(self) -> None:
-        body = _repeated(self.evidence.probes.hello, 1)
-        await asyncio.gather(*(self._drive(f"parallel-{number}", body) for number in range(1, self.parallel + 1)))
+        texts = self.evidence.probes.at_once(self.parallel)
+        bodies = [(f"parallel-{number}", _repeated(text, 1)) for number, text in enumerate(texts)]
+        await asyncio.gather(*(self._drive(name, body) for name, body in bodies))
 
     async def _bare(self) -> None:
         body = _repeated(self.evidence.probes.hello, 1)
@@ -58,6 +59,7 @@ class Scenarios:
         probes = self.evidence.probes
         if probes.tool is not None:
             await self._drive("tool", _repeated(probes.tool))
+            await self._drive("after-tool", _in_turn(probes.tool, probes.hello))
         if probes.failing_tool is not None:
             await self._drive("failing-tool", _repeated(probes.failing_tool, 1))
         if probes.output is not None:
@@ -155,8 +157,12 @@ class Scenarios:
 
 
 def _repeated(text: str, times: int = 2) -> Body:
+    return _in_turn(*[text] * times)
+
+
+def _in_turn(*texts: str) -> Body:
     async def body(t: EvalContext, notes: Notes) -> None:
-        for _ in range(times):
+        for text in texts:
             await t.send(text)
             _note_ids(notes, t)
 

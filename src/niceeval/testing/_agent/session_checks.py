@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from niceeval._drive.turn import assistant_text
 from niceeval._evidence.scope import TurnRecord
+from niceeval._model.events import ActionCalled, Message, encode_events
 from niceeval._model.matcher import as_matcher
 from niceeval.testing._agent.check import (
     Answer,
@@ -20,6 +22,7 @@ from niceeval.testing._agent.check import (
 )
 from niceeval.testing._agent.drives import Drive
 from niceeval.testing._agent.evidence import Evidence
+from niceeval.testing._agent.probes import marker
 from niceeval.testing._agent.report import EventRef
 from niceeval.testing._agent.turn_checks import start_of
 
@@ -133,4 +136,99 @@ def parallel_sends(evidence: Evidence) -> Answer:
     return passed()
 
 
-SESSION_CHECKS = (remembers, fresh_line, lines_apart, session_ids, parallel_sends)
+@check("replies-apart", "sends at the same time each get their own reply")
+def replies_apart(evidence: Evidence) -> Answer:
+    drives = evidence.named("parallel-")
+    if not drives:
+        return absent(evidence, "hello", '"..."')
+    broken = next((drive for drive in drives if drive.fault is not None), None)
+    if broken is not None:
+        return ended_early(broken, "parallel-sends")
+    problems = [
+        (start_of(drive, drive.turns[0]), problem) for drive in drives if (problem := _mixed_up(evidence, drive))
+    ]
+    if problems:
+        return failed_at(problems, "find each reply by its own request, never by a queue or a field that sends share")
+    if not any(_is_own(drive) for drive in drives):
+        return not_checked(
+            "nothing in the replies tells them apart", 'give Probes(tool="a text that makes it call a tool")'
+        )
+    return passed()
+
+
+def _mixed_up(evidence: Evidence, drive: Drive) -> str | None:
+    """What shows that a reply belongs to another one of the texts that were sent at the same time."""
+    said = encode_events([event for _, event in drive.turns[0].events[1:]]).decode()
+    others = [
+        name for number in range(len(evidence.named("parallel-"))) if (name := marker(number)) != _asked_for(drive)
+    ]
+    foreign = next((name for name in others if name in said), None)
+    if foreign is not None:
+        return f"the reply has {foreign}, which another send asked for"
+    alone, plain = evidence.get("tool"), evidence.get("hello")
+    tools = set() if alone is None or alone.fault is not None else {call.name for call in alone.calls()}
+    called = {call.name for call in drive.calls()}
+    if _asked_for(drive) is None:
+        return "alone this text leads to a call; beside other sends it does not" if tools and not called else None
+    tools -= {call.name for call in plain.calls()} if plain is not None else set()
+    unasked = sorted(tools & called)
+    return f"a plain text leads to a call of {unasked[0]}, which another send asked for" if unasked else None
+
+
+def _asked_for(drive: Drive) -> str | None:
+    """The word that the text of a send at the same time asks for; None for the one that asks for a tool."""
+    name = marker(int(drive.name.removeprefix("parallel-")))
+    return name if name in _text(drive.turns[0]) else None
+
+
+def _is_own(drive: Drive) -> bool:
+    wanted = _asked_for(drive)
+    return bool(drive.calls()) if wanted is None else wanted in assistant_text(drive.turns[0])
+
+
+@check("turns-new", "a turn holds what is new: nothing of the turn before comes again")
+def turns_new(evidence: Evidence) -> Answer:
+    if evidence.broken:
+        return absent(evidence, "hello", '"..."')
+    again = [
+        (start_of(drive, later), f"the turn begins with {what} of the turn before")
+        for drive in evidence.drives.values()
+        if drive.name in ("hello", "memory", "interleaved", "after-tool")
+        for line in drive.lines
+        for earlier, later in pairwise(line)
+        if (what := _repeated(earlier, later))
+    ]
+    if again:
+        return failed_at(again, "keep how far the conversation was read (on ctx.session), and return only what follows")
+    return passed()
+
+
+def _repeated(earlier: TurnRecord, later: TurnRecord) -> str | None:
+    """What of a turn comes again at the beginning of the next one.
+
+    The same answer alone may be given twice, and the same text may well lead to the same calls.
+    """
+    before, after = _messages(earlier), _messages(later)
+    if before and len(after) > len(before) and after[: len(before)] == before:
+        return "the messages"
+    calls = _called(earlier)
+    if calls and _called(later)[: len(calls)] == calls and _text(earlier) != _text(later):
+        return "the calls"
+    return None
+
+
+def _messages(turn: TurnRecord) -> list[str]:
+    return [event.text for _, event in turn.events if isinstance(event, Message) and event.role == "assistant"]
+
+
+def _called(turn: TurnRecord) -> list[tuple[str, object]]:
+    return [(event.name, event.input) for _, event in turn.events if isinstance(event, ActionCalled)]
+
+
+def _text(turn: TurnRecord) -> str:
+    first = turn.events[0][1]
+    assert isinstance(first, Message)
+    return first.text
+
+
+SESSION_CHECKS = (remembers, fresh_line, lines_apart, turns_new, session_ids, parallel_sends, replies_apart)

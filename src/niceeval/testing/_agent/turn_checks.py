@@ -144,7 +144,7 @@ def usage_sane(evidence: Evidence) -> Answer:
     seen = 0
     for drive, turn in evidence.turns():
         seen += turn.usage is not None
-        problem = None if turn.usage is None else _odd_usage(turn.usage)
+        problem = None if turn.usage is None else _odd_usage(turn.usage, assistant_text(turn))
         if problem is not None:
             problems.append((start_of(drive, turn), problem))
     if problems:
@@ -152,12 +152,14 @@ def usage_sane(evidence: Evidence) -> Answer:
     return passed() if seen else not_checked("no turn reported usage")
 
 
-def _odd_usage(usage: Usage) -> str | None:
+def _odd_usage(usage: Usage, answer: str) -> str | None:
     reasoning, output = usage.reasoning_tokens, usage.output_tokens
     if reasoning is not None and output is not None and reasoning > output:
         return f"{reasoning} reasoning tokens of {output} output tokens, which they are a part of"
-    if usage.input_tokens == 0 and output and not (usage.cache_read_tokens or usage.cache_write_tokens):
-        return f"{output} output tokens from 0 input tokens: a count that is not known is None, not 0"
+    if usage.input_tokens == 0 and not (usage.cache_read_tokens or usage.cache_write_tokens):
+        return "0 input tokens for a turn that was sent: a count that is not known is None, not 0"
+    if output == 0 and answer.strip():
+        return "0 output tokens for a turn with an answer: a count that is not known is None, not 0"
     return None
 
 

@@ -26,6 +26,7 @@ from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
 
 from niceeval._base.callsite import call_site
 from niceeval._base.errors import AuthorError, Place, ProjectError
+from niceeval._base.file_reads import read_for_caller
 from niceeval._base.places import author_place, shown_path
 
 __all__ = ["load_csv", "load_json", "load_jsonl", "load_text", "load_yaml"]
@@ -121,6 +122,7 @@ def _load(loader: str, format: Format, path: str | os.PathLike[str], parse: Call
         raise AuthorError("loader-in-test", place=caller, loader=loader)
     calling_file = call_site().file
     file = Path(os.path.abspath(os.path.join(os.path.dirname(calling_file), path)))
+    read_for_caller(file)
     try:
         parsed = parse(read_text(file))
     except _DataError as error:

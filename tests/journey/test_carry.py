@@ -176,7 +176,7 @@ CHANGES = [
     Change("a comment among the rows", ("evals/data/sql_cases.yaml", "- question: two", "# 2\n- {question: two}")),
     Change("data that is no row", ("evals/data/rules.txt", "kind", "brief"), run=1,
            why="changed: data: evals/data/rules.txt"),
-    Change("a file that an eval opens by hand", ("notes.txt", "hand", "eye")),
+    Change("a file that nobody opens", ("notes.txt", "hand", "eye")),
     Change("a new eval beside the others", also=lambda root: (root / "evals/new_eval.py").write_text(
         PLAIN.replace("plain", "new"), "utf-8"), run=1, why="no earlier result", of=37),
     # The experiment's side.

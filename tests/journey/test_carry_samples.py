@@ -16,10 +16,12 @@ from niceeval.results import open_results
 from tests.journey.carry_project import CarryProject, enter
 
 AGENT = """
+import os
+
 from niceeval.adapter import Message, Turn, complete_evidence_coverage, define_agent
 
 def outcome_of(attempt):
-    with open("outcomes.txt") as file:
+    with open(os.getcwd() + ".outcomes") as file:
         return file.read().split()[attempt]
 
 def send(input, ctx):
@@ -56,14 +58,14 @@ WHOLE, EARLY = "--no-early-exit", "--early-exit"
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CarryProject:
-    """One eval whose attempts come to what `outcomes.txt` says, by their number."""
+    """One eval whose attempts come to what a file beside it says, by their number."""
     made = enter(tmp_path, monkeypatch, capsys)
     made.write(FILES)
     return made
 
 
 def _outcomes(project: CarryProject, *outcomes: str) -> None:
-    (project.root / "outcomes.txt").write_text(" ".join(outcomes), "utf-8")
+    Path(f"{project.root}.outcomes").write_text(" ".join(outcomes), "utf-8")
 
 
 def _in_order(runs: int, *arguments: str) -> tuple[str, ...]:

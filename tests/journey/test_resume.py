@@ -22,7 +22,8 @@ from niceeval.adapter import Turn, complete_evidence_coverage, define_agent
 async def send(input, ctx):
     with open("calls.txt", "a") as calls:
         calls.write(f"{ctx.experiment_id} {ctx.eval_id} {ctx.attempt}\\n")
-    if os.path.exists("hold") and ctx.eval_id in open("hold").read().split():
+    hold = os.getcwd() + ".hold"
+    if os.path.exists(hold) and ctx.eval_id in open(hold).read().split():
         await asyncio.sleep(1000)
     said = input.text
     if said == "errored":
@@ -68,8 +69,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 def _hold(project: CarryProject, *cases: str) -> None:
-    """Let the agent hang in these cases."""
-    (project.root / "hold").write_text(" ".join(f"e/{case}" for case in cases), "utf-8")
+    """Let the agent hang in these cases. The file lies outside the project: it is no input of an attempt."""
+    Path(f"{project.root}.hold").write_text(" ".join(f"e/{case}" for case in cases), "utf-8")
 
 
 def _calls(project: CarryProject) -> Counter[str]:

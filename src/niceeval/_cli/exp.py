@@ -111,7 +111,7 @@ def _plan(options: _Options) -> RunPlan:
     streams = Streams.standard()
     live = not options.as_json and streams.err.isatty
     with StatusLine(streams.err, streams.err_style, live=live, doing="loading the project"):
-        project = load_project(current_folder())
+        project = load_project(current_folder(), note_reads=True)
         plan = make_plan(
             project,
             selector=options.selector,

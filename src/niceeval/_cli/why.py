@@ -13,8 +13,8 @@ from niceeval._cli.streams import Streams
 from niceeval._discover.project import load_project
 from niceeval._discover.specs import Project
 from niceeval._plan.carry import Decision, with_carry
-from niceeval._plan.identity import changes
 from niceeval._plan.plan import RunPlan, make_plan
+from niceeval._plan.reads import changes_since
 from niceeval._record.attempt import Attempt
 from niceeval._record.layout import RESULTS_FOLDER
 from niceeval._record.reader import open_results
@@ -25,7 +25,7 @@ from niceeval._record.reader import open_results
 @click.option("--json", "as_json", is_flag=True)
 def why_command(locator: str, as_json: bool) -> int:
     """Compare a stored attempt with the project as it is now."""
-    project = load_project(current_folder())
+    project = load_project(current_folder(), note_reads=True)
     streams = Streams.standard(Redactor(project.secrets))
     stored = open_results(project.root / RESULTS_FOLDER).find(locator)
     changed, decision = _compared(project, stored)
@@ -53,7 +53,7 @@ def _compared(project: Project, stored: Attempt) -> tuple[list[str], str]:
         return [f"eval {stored.eval_id} is no longer one of {stored.experiment_id}"], "not part of it"
     identity = plan.identities[attempt.experiment.id, attempt.eval.id]
     before = stored.identity_parts
-    changed = ["identity (not recorded then)"] if before is None else changes(before.parts, identity.parts)
+    changed = ["identity (not recorded then)"] if before is None else changes_since(before, identity, project.root)
     decision = plan.decision(attempt) or Decision(reason="no earlier result")
     verb = "carried" if decision.carried is not None else "run" if decision.needed else "not needed"
     return changed, f"{verb} ({decision.reason})"

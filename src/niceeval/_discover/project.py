@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from niceeval._base.errors import NiceevalError, Place, ProjectError, SelectionError
+from niceeval._base.file_reads import watch
 from niceeval._base.places import shown_path
 from niceeval._base.redaction import secret_values
 from niceeval._discover.contents import evals_in, experiments_in
@@ -36,13 +37,16 @@ def find_root(start: Path) -> Path:
     raise SelectionError("no-project")
 
 
-def load_project(start: Path) -> Project:
+def load_project(start: Path, *, note_reads: bool = False) -> Project:
     """Find the project around `start` and load all of it. Nothing is run but the top level of its files.
 
     `.env` is loaded into the process's environment, and the root is appended to `sys.path`. A file that cannot be
-    used becomes one of the project's `problems`; the rest is loaded. Raises SelectionError (`no-project`).
+    used becomes one of the project's `problems`; the rest is loaded. `note_reads`: from here on it is noted which files
+    the project reads by hand. Raises SelectionError (`no-project`).
     """
     root = find_root(start)
+    if note_reads:
+        watch(root)
     variables, warnings = load_dotenv(root, os.environ)
     if str(root) not in sys.path:
         sys.path.append(str(root))

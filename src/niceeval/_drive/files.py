@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from niceeval._base.errors import AuthorError
+from niceeval._base.file_reads import read_for_caller
 from niceeval._model.turn_input import InputFile
 
 FileArgument: TypeAlias = str | os.PathLike[str] | InputFile
@@ -30,6 +31,7 @@ def _read(file: str | os.PathLike[str], folder: Path) -> InputFile:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
             raise AuthorError("bad-file", file=str(file), problem=f"{size:,} bytes; at most {MAX_FILE_BYTES:,}")
+        read_for_caller(path)
         data = path.read_bytes()
     except OSError as error:
         raise AuthorError("bad-file", file=str(file), problem=(error.strerror or str(error)).lower()) from None

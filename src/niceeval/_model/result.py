@@ -48,11 +48,17 @@ class ChannelCoverage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     reasons: tuple[str, ...] = ()
 
 
-class StoredIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """What a result depends on, by name: a value as JSON text, or a digest. The fingerprint covers all of it."""
+class StoredIdentity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a result depends on, by name: a value as JSON text, or a digest. The fingerprint covers `parts`.
+
+    `reads` are files that the attempt itself read: path relative to the root -> digest; None where that was not noted.
+    `reads_cut` says that there were more.
+    """
 
     version: int
     parts: dict[str, str]
+    reads: dict[str, str] | None = None
+    reads_cut: bool = msgspec.field(name="readsCut", default=False)
 
 
 class CarriedFrom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -6,7 +6,7 @@ The rules (early exit means that one pass is enough):
 * without it a sample is all or nothing: carried whole where every attempt of it passed, else drawn again whole;
 * a killed run is resumed once: all that it recorded is carried, whatever came out;
 * so is what an invocation has sealed that overlaps with this one;
-* what took longer than the present timeout is run again.
+* what took longer than the present timeout, or has read a file that has changed since, is run again.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from typing import TypeAlias
 
 from niceeval._base.clock import utc_text
 from niceeval._base.errors import NiceevalError, ResultsError
-from niceeval._plan.identity import Identities, Identity, changes
+from niceeval._base.file_reads import Digests, watched
+from niceeval._plan.identity import Identities, Identity
 from niceeval._plan.plan import AttemptPlan, Looked, RunPlan
+from niceeval._plan.reads import MAX_NAMED, changes_since, reason_of, why_stale
 from niceeval._plan.versions import Versions, agent_versions
 from niceeval._record.attempt import Attempt
 from niceeval._record.claims import live_runs
 from niceeval._record.reader import complete_runs, runs_newest_first
 from niceeval._record.runs import Run, Skipped
-
-MAX_NAMED = 3
-"""Changes, or files that cannot be read, that are named; the others are counted."""
 
 
 def with_carry(plan: RunPlan, results_dir: Path, *, force: bool, since: str | None = None) -> RunPlan:
@@ -66,6 +65,7 @@ def _decided(plan: RunPlan, results_dir: Path, since: str, unknown: frozenset[st
         plan.attempts,
         carriable,
         runs_newest_first(results_dir, skipped.append),
+        root=plan.root,
         live=live_runs(results_dir),
         since=since,
     )
@@ -91,6 +91,9 @@ def _identities(plan: RunPlan, versions: Versions) -> dict[Pair, Identity]:
         pair = (attempt.experiment.id, attempt.eval.id)
         if pair not in found:
             found[pair] = made.of(attempt.eval, attempt.experiment, versions.known.get(attempt.experiment.id))
+    reads = watched(plan.root)
+    if reads is not None:
+        reads.end_loading()
     return found
 
 
@@ -117,6 +120,7 @@ def decide(
     identities: Mapping[Pair, Identity],
     runs: Iterable[Run],
     *,
+    root: Path,
     live: Collection[str] = (),
     since: str | None = None,
 ) -> dict[int, Decision]:
@@ -126,7 +130,7 @@ def decide(
     those that ended after `since` overlap as well.
     """
     fingerprints = {pair: identity.fingerprint for pair, identity in identities.items()}
-    history = _History(fingerprints, _Overlap(frozenset(live), since))
+    history = _History(fingerprints, _Overlap(frozenset(live), since), root)
     history.read(runs)
     pairs: dict[Pair, list[AttemptPlan]] = defaultdict(list)
     for attempt in attempts:
@@ -137,7 +141,7 @@ def decide(
         if pair not in identities:
             decisions |= {attempt.index: Decision(reason="changed: agent version (unknown)") for attempt in planned}
         elif sample is None:
-            reason = history.why_not(pair, identities[pair].parts)
+            reason = history.why_not(pair, identities[pair])
             decisions |= {attempt.index: Decision(reason=reason) for attempt in planned}
         else:
             decisions |= _from_sample(planned, sample)
@@ -162,10 +166,12 @@ class _Sample:
     """Stored attempts of one (experiment, eval) with the same identity, by attempt number.
 
     They are the newest run's that has any. `adopted`: attempt number -> why it stands whatever came out; such attempts
-    may come from several runs, one of which took over what another had recorded when it was killed itself.
+    may come from several runs, one of which took over what another had recorded when it was killed itself. `stale`:
+    attempt number -> why it does not stand: files that it read have changed.
     """
 
     attempts: dict[int, Attempt]
+    stale: dict[int, str] = field(default_factory=dict)
     adopted: dict[int, str] = field(default_factory=dict)
 
     def took_over_from(self, older: Mapping[int, Attempt]) -> bool:
@@ -177,7 +183,9 @@ class _Sample:
 class _History:
     """The stored runs, newest first, as far as the plan needs them."""
 
-    def __init__(self, fingerprints: Mapping[Pair, str], overlap: _Overlap) -> None:
+    def __init__(self, fingerprints: Mapping[Pair, str], overlap: _Overlap, root: Path) -> None:
+        self._root = root
+        self._digests = Digests(root)
         self._fingerprints = fingerprints
         self._overlap = overlap
         self._samples: dict[Pair, _Sample] = {}
@@ -188,7 +196,7 @@ class _History:
     def sample(self, pair: Pair) -> _Sample | None:
         return self._samples.get(pair)
 
-    def why_not(self, pair: Pair, parts: Mapping[str, str]) -> str:
+    def why_not(self, pair: Pair, identity: Identity) -> str:
         """Why nothing of the pair stands: no earlier result, or what has changed since the newest one."""
         newest = self._newest.get(pair)
         if newest is None:
@@ -199,9 +207,7 @@ class _History:
             old = None
         if old is None:
             return "changed: identity (not recorded before)"
-        changed = changes(old.parts, parts) or ["identity version"]
-        more = [f"{len(changed) - MAX_NAMED} more"] if len(changed) > MAX_NAMED else []
-        return "changed: " + "; ".join([*changed[:MAX_NAMED], *more])
+        return reason_of(changes_since(old, identity, self._root) or ["identity version"])
 
     def read(self, runs: Iterable[Run]) -> None:
         for run in runs:
@@ -214,8 +220,13 @@ class _History:
         for pair, found in self._fitting(run).items():
             why = self._adopts(run, pair[0])
             sample = self._samples.get(pair)
+            stale = self._without_stale(found)
+            if not found:
+                # An older run may have read the files as they are now.
+                continue
             if sample is None:
-                self._samples[pair] = _Sample(attempts=found, adopted=dict.fromkeys(found, why) if why else {})
+                adopted = dict.fromkeys(found, why) if why else {}
+                self._samples[pair] = _Sample(attempts=found, stale=stale, adopted=adopted)
             elif why or sample.took_over_from(found):
                 reason = why or next(iter(sample.adopted.values()))
                 for number in found.keys() - sample.attempts.keys():
@@ -238,6 +249,13 @@ class _History:
                     found[pair][attempt.attempt] = attempt
         return found
 
+    def _without_stale(self, found: dict[int, Attempt]) -> dict[int, str]:
+        """Take out the attempts that read what has changed since, and say why."""
+        stale = {number: why for number, one in found.items() if (why := why_stale(one, self._digests)) is not None}
+        for number in stale:
+            del found[number]
+        return stale
+
     def _adopts(self, run: Run, experiment_id: str) -> str | None:
         """Why all that a run recorded of an experiment stands; None where the ordinary rules hold."""
         if self._overlap.holds(run):
@@ -259,7 +277,7 @@ def _adopted(planned: Sequence[AttemptPlan], sample: _Sample, early_exit: bool) 
         stored = sample.attempts.get(attempt.attempt)
         late = None if stored is None else _too_slow(stored, attempt)
         if stored is None or late:
-            decisions[attempt.index] = Decision(reason=late or "no earlier result")
+            decisions[attempt.index] = Decision(reason=late or sample.stale.get(attempt.attempt, "no earlier result"))
         else:
             decisions[attempt.index] = Decision(reason=sample.adopted[attempt.attempt], carried=stored)
     return _without_unneeded(decisions) if early_exit else decisions
@@ -284,7 +302,7 @@ def _without_unneeded(decisions: dict[int, Decision]) -> dict[int, Decision]:
 def _passed_before(attempt: AttemptPlan, sample: _Sample) -> Decision:
     stored = sample.attempts.get(attempt.attempt)
     if stored is None:
-        return Decision(reason="no earlier result")
+        return Decision(reason=sample.stale.get(attempt.attempt, "no earlier result"))
     if stored.outcome != "passed":
         return Decision(reason=f"{stored.outcome} before")
     late = _too_slow(stored, attempt)
@@ -293,7 +311,7 @@ def _passed_before(attempt: AttemptPlan, sample: _Sample) -> Decision:
 
 def _all_or_nothing(planned: Sequence[AttemptPlan], sample: _Sample) -> dict[int, Decision]:
     own = {attempt.index: _passed_before(attempt, sample) for attempt in planned}
-    whole = all(stored.outcome == "passed" for stored in sample.attempts.values())
+    whole = not sample.stale and all(stored.outcome == "passed" for stored in sample.attempts.values())
     slow = any(_too_slow(stored, planned[0]) for stored in sample.attempts.values())
     if whole and not slow:
         return own

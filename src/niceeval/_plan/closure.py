@@ -2,7 +2,8 @@
 
 Imports are read, not run: `import` and `from ... import` statements anywhere in a file, relative ones and packages
 included, resolved inside the project, from its root and from where Python itself finds a package (a `src` folder, an
-editable install). What is imported by a name made at run time, and files opened by hand, cannot be seen.
+editable install). What is imported by a name made at run time cannot be seen
+here; what is opened by hand is noted by `_base/file_reads.py`.
 """
 
 from __future__ import annotations

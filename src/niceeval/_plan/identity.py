@@ -10,12 +10,13 @@ import functools
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from niceeval._base.file_reads import MAX_READS, watched
 from niceeval._base.json_values import normalise_json
 from niceeval._discover.define_eval import ATTRIBUTE, given_cases
 from niceeval._discover.specs import MISSING, EvalSpec, ExperimentSpec
@@ -28,6 +29,7 @@ IDENTITY_VERSION = 1
 _MAX_SHOWN = 200
 _MAX_WRAPPERS = 20
 _DIGEST = "sha256:"
+_SOURCE = " source: "
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,11 @@ class Identity:
         """64 hexadecimal digits."""
         said = json.dumps([IDENTITY_VERSION, sorted(self.parts.items())], ensure_ascii=True)
         return hashlib.sha256(said.encode()).hexdigest()
+
+    @functools.cached_property
+    def files(self) -> frozenset[str]:
+        """The source files, relative to the root."""
+        return frozenset(path for name in self.parts for _, of, path in [name.partition(_SOURCE)] if of)
 
 
 def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
@@ -66,6 +73,7 @@ class Identities:
         self._experiments: dict[str, dict[str, str]] = {}
         self._evals: dict[Path, dict[str, str]] = {}
         self._loaded = {id(loaded.value): loaded.file for loaded in loaded_files()}
+        self._reads = watched(root)
 
     def of(self, spec: EvalSpec, experiment: ExperimentSpec, agent_version: str | None) -> Identity:
         """The identity of every attempt of one eval under one experiment."""
@@ -78,7 +86,7 @@ class Identities:
             closure = self._sources.closure([spec.file])
             parts = {f"eval source: {path}": found for path, found in closure.items()}
             by_row = given_cases.get(str(spec.file), ())
-            self._evals[spec.file] = {**parts, **self._data_parts(closure, by_row)}
+            self._evals[spec.file] = {**parts, **self._data_parts(closure, by_row), **self._read_parts(closure)}
         return {**self._evals[spec.file], **self._row_parts(spec)}
 
     def _data_parts(self, closure: Iterable[str], by_row: Sequence[object] = ()) -> dict[str, str]:
@@ -93,6 +101,13 @@ class Identities:
 
     def _data_part(self, file: Path) -> tuple[str, str]:
         return f"data: {self._shown(file)}", self._sources.file(file).digest
+
+    def _read_parts(self, closure: Collection[str]) -> dict[str, str]:
+        """Files that these modules read by hand when they were loaded."""
+        found = {} if self._reads is None else self._reads.loaded_by(closure)
+        if len(found) > MAX_READS:
+            return {"files read by hand": digest(json.dumps(sorted(found.items()), ensure_ascii=True).encode())}
+        return {f"file: {path}": read for path, read in found.items()}
 
     def _row_parts(self, spec: EvalSpec) -> dict[str, str]:
         """The case row as its author gave it, where it is plain data.
@@ -123,6 +138,7 @@ class Identities:
             parts[f"experiment source: {path}"] = self._experiment_source(path, None, whole=True)
         parts[f"experiment source: {experiment.path}"] = self._experiment_source(experiment.path, entry)
         parts |= self._data_parts([experiment.path, *modules])
+        parts |= self._read_parts({experiment.path, *modules})
         parts |= {f"flags.{name}": _value(value) for name, value in experiment.flags.items()}
         parts |= {"agent": _value(experiment.agent.name), "model": _value(experiment.model)}
         parts |= {"reasoning_effort": _value(experiment.reasoning_effort), "strict": _value(self._strict)}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from niceeval._base.errors import NiceevalError, ProjectError
+from niceeval._base.file_reads import unnoted
 from niceeval._base.plain_text import clean_text
 from niceeval._discover.loading import error_text
 from niceeval._discover.specs import ExperimentSpec
@@ -62,7 +63,9 @@ def _ask(version: Callable[[], str], patience: float) -> _Answer:
 
     def call() -> None:
         try:
-            said: object = version()
+            # Whatever it reads, its answer is what counts.
+            with unnoted():
+                said: object = version()
         except BaseException as error:  # noqa: BLE001 - the agent's own function; what it raised is said
             answer.problem = error_text(error)
             return

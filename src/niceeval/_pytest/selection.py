@@ -39,7 +39,7 @@ class Selection:
 def select(config: pytest.Config) -> Selection:
     """Load the project and plan it. Raises pytest.UsageError for whatever has to be put right before anything runs."""
     try:
-        project = load_project(_root(config))
+        project = load_project(_root(config), note_reads=True)
         plan = _plan(project, config)
     except NiceevalError as error:
         raise usage_error([error], Redactor(secret_values(os.environ, {}))) from error

@@ -11,6 +11,7 @@ from typing import Any
 from niceeval._base.callsite import CallSite
 from niceeval._base.clock import utc_text
 from niceeval._base.errors import AuthorError, NiceevalError, SkipEval, StopEval
+from niceeval._base.file_reads import AttemptReads, begin_attempt
 from niceeval._base.guest import GuestHost, GuestScope, GuestTimeout
 from niceeval._discover.specs import MISSING
 from niceeval._drive.context import EvalContext
@@ -47,6 +48,7 @@ class FinishedAttempt:
     started_at: str
     duration_ms: int
     phases: dict[str, int] = field(default_factory=dict)
+    reads: AttemptReads
 
 
 async def run_attempt(
@@ -119,6 +121,7 @@ class RunningAttempt:
         """Run it to its end."""
         started_at, started = utc_text(), time.monotonic()
         watch_tasks()
+        reads = begin_attempt((self._plan.experiment.id, self._plan.eval.id))
         try:
             await self._guarded_body()
             await self._evaluate_deferred()
@@ -134,6 +137,7 @@ class RunningAttempt:
             started_at=started_at,
             duration_ms=round((time.monotonic() - started) * 1000),
             phases=self._phases,
+            reads=reads,
         )
 
     async def _guarded_body(self) -> None:

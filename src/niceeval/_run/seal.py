@@ -7,6 +7,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
+from niceeval._base.file_reads import MAX_READS, watched
 from niceeval._base.ids import locator_of
 from niceeval._drive.driver import Driver
 from niceeval._drive.faults import Fault
@@ -28,7 +29,7 @@ from niceeval._model.result import (
     Verdict,
 )
 from niceeval._model.usage import add_usage
-from niceeval._plan.identity import IDENTITY_VERSION
+from niceeval._plan.identity import IDENTITY_VERSION, Identity
 from niceeval._plan.plan import AttemptPlan, RunPlan
 from niceeval._record.writer import SealedAttempt
 from niceeval._run.attempt import FinishedAttempt
@@ -123,7 +124,7 @@ def seal(
         early_exited=early_exited,
         phases=finished.phases or None,
         fingerprint=None if identity is None else identity.fingerprint,
-        identity=None if identity is None else StoredIdentity(version=IDENTITY_VERSION, parts=dict(identity.parts)),
+        identity=None if identity is None else _identity(identity, finished, plan.root),
         retries=tuple(log.retries),
         locator=locator_of(attempt.experiment.id, attempt.eval.id, attempt.attempt, finished.started_at),
     )
@@ -135,6 +136,18 @@ def seal(
         o11y=summarise(log.events, turns, finished.duration_ms, usage, cost.usd) if turns else None,
         logs=tuple(log.lines),
     )
+
+
+def _identity(identity: Identity, finished: FinishedAttempt, root: Path) -> StoredIdentity:
+    parts = dict(identity.parts)
+    watching = watched(root)
+    if watching is None:
+        return StoredIdentity(version=IDENTITY_VERSION, parts=parts)
+    found = watching.of(finished.reads, identity.files)
+    # What it has read again as it was when the project was loaded is a part already.
+    reads = {path: digest for path, digest in found.items() if parts.get(f"file: {path}") != digest}
+    kept = dict(list(reads.items())[:MAX_READS])
+    return StoredIdentity(version=IDENTITY_VERSION, parts=parts, reads=kept, reads_cut=len(kept) < len(reads))
 
 
 def _with_origin(assertion: AssertionResult, driver: Driver) -> AssertionResult:

@@ -9,9 +9,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from niceeval._base.errors import ResultsError
+from niceeval._base.file_reads import Digests
 from niceeval._model.result import AttemptResult, CarriedFrom
 from niceeval._model.run_events import EvalComplete, LiveEvent, RunNotice
 from niceeval._plan.plan import AttemptPlan, RunPlan
+from niceeval._plan.reads import why_stale
 from niceeval._record.artifacts import unreadable
 from niceeval._record.attempt import Attempt
 from niceeval._record.layout import is_inside
@@ -36,6 +38,7 @@ class TakingOver:
         self._sharing = sharing
         self._tally = tally
         self._emit = emit
+        self._digests = Digests(plan.root)
 
     async def planned(self) -> list[AttemptPlan]:
         """Take over what the plan carries; returns what could not be taken over after all, and has to be run."""
@@ -61,12 +64,16 @@ class TakingOver:
         return left
 
     async def one(self, attempt: AttemptPlan, stored: Attempt, *, early_exited: bool) -> bool:
-        """Take over one stored attempt; False, and a notice, where it cannot be read.
+        """Take over one stored attempt; False, and a notice, where it cannot be read, or what it read has changed.
 
         One that the disk does not take counts for this run, is not run again, and stays where it was stored.
         """
         try:
             result = self._as_stored_here(attempt, stored, early_exited)
+            stale = why_stale(stored, self._digests)
+            if stale is not None:
+                self._sharing.say_problem(f"{label_of(attempt)}: not carried, so it is run: {stale}")
+                return False
             stored_here = await self._store(attempt, result, _folder_of(stored))
         except ResultsError as error:
             self._sharing.say_problem(f"{label_of(attempt)}: not carried, so it is run: {error.message()}")

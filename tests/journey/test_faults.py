@@ -254,6 +254,13 @@ def test_an_agents_teardown_that_fails_leaves_the_verdict(hooks: Done, what: str
     assert message in hooks.diagnostics(f"hooks/teardown-{what}")["teardown-failed"]
 
 
+def test_agents_teardowns_that_fail_are_said_once(hooks: Done) -> None:
+    """A result that passed is not looked into: the console has the count for the experiment, and the first of them."""
+    said = [line for line in hooks.err.splitlines() if line.startswith("warning[teardown-failed]: ")]
+    assert len(said) == 1
+    assert re.match(rf".*: experiment hooks: in {len(TEARDOWNS)} attempts, first: hooked: teardown: \w+", said[0])
+
+
 AUTHORS = {
     "loops": ("timeout", "eval", "1s passed in eval"),
     "spins": ("timeout", "eval", "blocked the event loop"),

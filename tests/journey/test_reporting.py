@@ -272,6 +272,29 @@ def test_a_report_that_cannot_be_written_stops_the_run_before_it_starts(
     assert not (tmp_path / ".niceeval").exists()
 
 
+TAKES_THE_FILE = """
+from pathlib import Path
+from niceeval import define_eval
+
+@define_eval()
+async def takes(t):
+    for name in ("j.xml", "m.md"):
+        Path(name).mkdir()
+"""
+
+
+def test_a_file_that_was_asked_for_and_is_not_there_is_a_problem_of_the_run(run: Callable[..., Any]) -> None:
+    """What the command line asks for counts: exit code 1, and the path rather than lines of code is named."""
+    files = {"adapters/bots.py": AGENT, "experiments/e.py": EXPERIMENT, "evals/a_eval.py": TAKES_THE_FILE}
+    code, out, err = run("exp --json --junit j.xml --markdown m.md", files)
+    last = events_of(out)[-1]
+    assert (code, last["exitCode"], last["status"], last["passed"]) == (1, 1, "incomplete", 1)
+    assert [problem["code"] for problem in last["problems"]] == ["cannot-write"] * 2
+    assert re.search(r"error\[cannot-write\]: reporter JUnit: .*j\.xml", err)
+    assert ".py:" not in err
+    assert "contextlib" not in err
+
+
 CONFIG = """
 from niceeval import define_config
 

@@ -15,7 +15,7 @@ from niceeval._base.places import current_folder
 from niceeval._base.redaction import Redactor
 from niceeval._cli.dry import plan_lines, plan_records
 from niceeval._cli.errors import print_errors
-from niceeval._cli.exit_codes import NOT_PASSED, code_after
+from niceeval._cli.exit_codes import NOT_PASSED, code_after, code_of
 from niceeval._cli.json_output import JsonOutput
 from niceeval._cli.process import run_to_end
 from niceeval._cli.reporting import report_without_run, reporters_of
@@ -78,7 +78,9 @@ def exp_command(output: JsonOutput | None, /, **given: Any) -> int:
         json=output is not None,
     )
     console = Console(streams.out, streams.err, wording=wording, source_line=_Lines(plan.root).line, redact=redact)
-    bus = ReporterBus(console, reporters, output=None if output is None else output.events, redact=redact)
+    bus = ReporterBus(
+        console, reporters, output=None if output is None else output.events, redact=redact, exit_code=code_of
+    )
     return run_to_end(plan, writer, console, bus, output)
 
 

@@ -54,9 +54,10 @@ def run_to_end(
             hold(asyncio.all_tasks(loop))
             _close(bus, writer, console)
         release()
-        with no_longer_than(LAST_WAIT, finished.exit_code):
+        code = (bus.finished or finished).exit_code
+        with no_longer_than(LAST_WAIT, code):
             _end_loop(loop, bus.emit)
-    return finished.exit_code
+    return code
 
 
 def new_loop(emit: Emit) -> asyncio.AbstractEventLoop:

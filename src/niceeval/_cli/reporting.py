@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import cast
 
 from niceeval._base.places import current_folder
@@ -20,7 +21,9 @@ from niceeval._reporters.protocol import Reporter
 
 
 def reporters_of(plan: RunPlan, *, junit: str | None, markdown: str | None) -> list[Route]:
-    """The routes of a run. Paths of the command line are taken from the current folder, the project's from its root.
+    """The routes of a run; the files that the command line asks for are required.
+
+    Paths of the command line are taken from the current folder, the project's from its root.
 
     Raises ResultsError (`cannot-write`) before anything is spent where a file could not be written in the end.
     """
@@ -34,6 +37,7 @@ def reporters_of(plan: RunPlan, *, junit: str | None, markdown: str | None) -> l
         [*_reporters(plan.config.reporters), *asked],
         ((eval_id, _reporters(reporters)) for eval_id, reporters in by_eval.items()),
     )
+    found = [replace(route, required=any(route.reporter is one for one in asked)) for route in found]
     for route in found:
         if isinstance(route.reporter, FileReport):
             route.reporter.require_writable(str(plan.root))

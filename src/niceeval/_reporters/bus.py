@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
+from niceeval._base.errors import NiceevalError, ResultsError
+from niceeval._base.plain_text import type_name
 from niceeval._model.run_events import LiveEvent, RunFinished, RunNotice
 from niceeval._record.encode import Redact
 from niceeval._reporters.lane import Lane
@@ -35,10 +37,14 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A reporter, and the evals whose events it gets; None for all of them."""
+    """A reporter, and the evals whose events it gets; None for all of them.
+
+    Where it is `required` and does not do its work, that is a problem of the run.
+    """
 
     reporter: Reporter
     evals: frozenset[str] | None = None
+    required: bool = False
 
 
 def routes(everything: Iterable[Reporter], by_eval: Iterable[tuple[str, Iterable[Reporter]]]) -> list[Route]:
@@ -59,7 +65,8 @@ class ReporterBus:
     """Hands events on. `emit` may be called from any thread and never waits; `close` waits, but not for ever.
 
     `output` (the JSON lines on stdout) is told of everything, has no limit, and, like the console, gets the last event
-    only when the reporters are done: what is to be said about them comes before the last word.
+    only when the reporters are done: what is to be said about them comes before the last word. `exit_code` names the
+    code of a status, for a run that is incomplete only by what a required reporter did not do.
     """
 
     def __init__(
@@ -70,11 +77,14 @@ class ReporterBus:
         output: Reporter | None = None,
         redact: Redact,
         limits: Limits | None = None,
+        exit_code: Callable[[str], int] | None = None,
     ) -> None:
         self._console = console
         self._limits = limits or Limits()
         self._output = None if output is None else Lane(output, redact=None, say=self._tell_console)
         self._lanes = [Lane(route.reporter, evals=route.evals, redact=redact, say=self._notice) for route in reporters]
+        self._required = [lane for lane, route in zip(self._lanes, reporters, strict=True) if route.required]
+        self._exit_code = exit_code
         self._finished: RunFinished | None = None
         self._closed = threading.Event()
 
@@ -82,6 +92,11 @@ class ReporterBus:
     def wants_progress(self) -> bool:
         """Whether some reporter asked for progress."""
         return any(lane.wants_progress for lane in self._lanes)
+
+    @property
+    def finished(self) -> RunFinished | None:
+        """The last event as everybody of ours was told it; None before there is one."""
+        return self._finished
 
     def emit(self, event: LiveEvent) -> None:
         """Tell everybody."""
@@ -110,6 +125,7 @@ class ReporterBus:
             lane.finish()
         self._await_reporters()
         if self._finished is not None:
+            self._finished = self._with_failures(self._finished)
             self._tell_ours(self._finished)
         if self._output is not None:
             self._output.finish()
@@ -124,6 +140,14 @@ class ReporterBus:
                 for lane in waiting:
                     if not lane.over:
                         lane.abandon()
+
+    def _with_failures(self, finished: RunFinished) -> RunFinished:
+        failures = tuple(_problem(lane) for lane in self._required if lane.failure is not None)
+        if not failures:
+            return finished
+        status = "incomplete" if finished.status == "passed" else finished.status
+        code = finished.exit_code if self._exit_code is None else self._exit_code(status)
+        return replace(finished, status=status, exit_code=code, problems=(*finished.problems, *failures))
 
     def _late(self, events: int) -> bool:
         lanes = self._lanes if self._output is None else [*self._lanes, self._output]
@@ -149,3 +173,9 @@ class ReporterBus:
         if self._finished is None:
             for lane in self._lanes:
                 lane.put(notice)
+
+
+def _problem(lane: Lane) -> NiceevalError:
+    if isinstance(lane.failure, NiceevalError):
+        return lane.failure
+    return ResultsError("cannot-write", path=lane.name, problem=type_name(lane.failure))

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from niceeval._base.errors import NiceevalError
 from niceeval._base.forks import leave_copy, own_pid
 from niceeval._base.plain_text import clean_text, type_name
 from niceeval._model.result import AttemptResult
@@ -46,7 +47,8 @@ class Lane:
     """Calls one reporter, one event after another, on a daemon thread that begins with the first event.
 
     `evals` narrows what it is told to those evals (and to the frame of the run around them). A reporter that raises is
-    left out from then on, and `say` is told so once. A result's texts pass `redact` first, where there is one.
+    left out from then on, and `say` is told so once; `failure` is what it raised. A result's texts pass `redact` first,
+    where there is one.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Lane:
         self._over = threading.Event()
         self._busy_since: float | None = None
         self._pid = own_pid()
+        self.failure: BaseException | None = None
 
     @property
     def wants_progress(self) -> bool:
@@ -118,6 +121,7 @@ class Lane:
         at_one = f" and has been at one event for {held:.0f}s{self._where()}" if held >= 1 else ""
         message = f"reporter {self.name} did not come to an end{at_one}; it was left behind"
         self._left_out = True
+        self.failure = TimeoutError("it did not come to an end")
         self._over.set()
         self._say(RunNotice(code="reporter-stuck", level="error", message=message))
 
@@ -180,6 +184,11 @@ class Lane:
         if self._left_out:
             return
         self._left_out = True
+        self.failure = error
+        if isinstance(error, NiceevalError):
+            # One of ours, or said in our way: it names what to mend, and no line of code would help with that.
+            self._say(RunNotice(code=error.code, level="error", message=f"reporter {self.name}: {error.message()}"))
+            return
         text, _ = clean_text(f"{type_name(error)}: {_text_of(error)}", 300)
         where = _places(reversed(traceback.extract_tb(error.__traceback__)))
         message = f"reporter {self.name} raised {text}{where}; it is told nothing more"

@@ -48,6 +48,7 @@ from niceeval._run.seal import Sources, seal, verdict_of
 from niceeval._run.sharing import Sharing
 from niceeval._run.spending import spending_of
 from niceeval._run.taking_over import TakingOver
+from niceeval._run.teardowns import FailedTeardowns
 
 Emit = Callable[[LiveEvent], None]
 
@@ -134,6 +135,7 @@ class _Run:
         self._host = GuestHost(self._threads, self._watch, outside.limits.grace)
         self._hooks = Hooks(self._host, plan.root, outside.emit, outside.limits)
         self._setups: set[asyncio.Task[None]] = set()
+        self._teardowns = FailedTeardowns()
         self._interrupted = False
 
     async def run(self) -> RunFinished:
@@ -285,6 +287,7 @@ class _Run:
             await asyncio.wait({task})
         finally:
             del self._tasks[attempt.index]
+        self._teardowns.look(attempt.experiment.id, running.driver)
         if task.cancelled() or attempt.index in self._dispatch.cancelled:
             self._blocks.taken(label)
             self._sharing.give_up(attempt)
@@ -420,6 +423,8 @@ class _Run:
     # The end ----------------------------------------------------------------------------------------------------
 
     def _finish(self, started_at: str, duration_ms: int) -> RunFinished:
+        for notice in self._teardowns.said():
+            self._emit(notice)
         for label in tuple(self._keeper.refused):
             for said in cancelled_tasks(self._keeper, label):
                 self._emit(RunNotice(code=said.code, level="warning", message=f"{label}: {said.message}"))

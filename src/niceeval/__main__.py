@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from niceeval._cli.main import script
+from niceeval._cli.starting import script
 
 if __name__ == "__main__":
     script()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from niceeval._base import watchdog
 from niceeval._cli import process
-from niceeval._cli.main import script
+from niceeval._cli.starting import script
 from niceeval._drive.retrying import Backoff
 from niceeval._run.limits import Limits
 

@@ -9,14 +9,17 @@ import re
 import resource
 import signal
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from niceeval._base.guest import GRACE
+from niceeval.reporters import events_schema
 from tests.journey.faulty_project import FILES, experiment
 from tests.journey.whole_runs import Done, command, environment, finish, project, run, run_folder, start, wait_for
 
@@ -276,6 +279,27 @@ def test_a_signal_while_the_project_is_loaded(tmp_path: Path, number: signal.Sig
     assert err.strip().endswith("interrupted")
     assert "Traceback" not in out + err
     assert not (root / ".niceeval").exists()
+
+
+@pytest.mark.parametrize("module", ["click", "msgspec"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("arguments", [["exp"], ["exp", "--json"]], ids=["text", "json"])
+def test_a_signal_while_niceeval_itself_is_loaded(
+    tmp_path: Path, module: str, number: signal.Signals, arguments: list[str]
+) -> None:
+    """One word and exit code 130 from the first moment on; with `--json` the line that ends every run."""
+    (tmp_path / f"{module}.py").write_text(f"import os, time\nos.kill(os.getpid(), {int(number)})\ntime.sleep(20)\n")
+    path = os.pathsep.join([str(tmp_path), environment()["PYTHONPATH"]])
+    line = [sys.executable, "-m", "niceeval", *arguments]
+    done = subprocess.run(
+        line, cwd=tmp_path, env=environment(PYTHONPATH=path), capture_output=True, text=True, timeout=20
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+    ends = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(end["type"], end["status"], end["exitCode"]) for end in ends] == (
+        [("run:summary", "interrupted", 130)] if "--json" in arguments else []
+    )
+    assert all(Draft202012Validator(events_schema()).is_valid(end) for end in ends)
 
 
 @pytest.mark.parametrize("closed", [1, 2])

@@ -5,10 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import shlex
-import signal
 import sys
 from collections.abc import Mapping, Sequence
-from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -20,6 +18,7 @@ from niceeval._cli.errors import print_broke, print_errors, safe_standard_stream
 from niceeval._cli.exit_codes import INTERRUPTED, PASSED, code_for
 from niceeval._cli.help import help_lines
 from niceeval._cli.leaving import leave, own_the_process
+from niceeval._cli.starting import asks_for_help, ends_with, started, wants_json_lines
 from niceeval._cli.streams import Streams
 from niceeval._cli.usage import close_to, usage_error
 from niceeval._version import __version__
@@ -50,6 +49,7 @@ class _Commands(click.Group):
             return None
         module, _, name = home.partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
+        started()
         return command
 
     def resolve_command(
@@ -60,15 +60,10 @@ class _Commands(click.Group):
             name, rest = "exp list", rest[1:]
         if name not in _COMMANDS:
             raise _not_a_command(name)
-        if _asks_for_help(rest):
+        if asks_for_help(rest):
             _print_help(name)
             ctx.exit(PASSED)
         return name, self.get_command(ctx, name), rest
-
-
-def _asks_for_help(args: Sequence[str]) -> bool:
-    before = args[: args.index("--")] if "--" in args else args
-    return "--help" in before or "-h" in before
 
 
 def _print_help(command: str) -> None:
@@ -128,26 +123,19 @@ def entry(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (the process's own by default) and return the exit code. Prints every error there is."""
     safe_standard_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if not _wants_json_lines(given):
+    if not wants_json_lines(given):
         return _run(given, None)
     # Events of runs are of no use to any other command, and take as long to import as a short one takes.
     from niceeval._cli.json_output import JsonOutput
 
     output = JsonOutput()
+    ends_with(lambda: output.end("interrupted", INTERRUPTED))
     try:
         return _run(given, output)
     finally:
         # A process that ends here keeps it: an abandoned guest may still print.
         if arguments is not None:
             output.release()
-
-
-def _wants_json_lines(arguments: Sequence[str]) -> bool:
-    """Whether a command line asks for `exp` with `--json`, also one that is wrong in other ways."""
-    before = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    if before[:1] != ["exp"] or before[1:2] == ["list"]:
-        return False
-    return "--json" in before and not _asks_for_help(before)
 
 
 def _run(given: list[str], output: JsonOutput | None) -> int:
@@ -185,9 +173,9 @@ def _streams() -> Streams:
 def script() -> NoReturn:
     """The console script: `entry`, and a way out that no thread of an agent or an eval can hold up."""
     own_the_process()
-    signal.signal(signal.SIGTERM, _as_ctrl_c)
-    leave(entry())
-
-
-def _as_ctrl_c(signum: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
+    try:
+        code = entry()
+    except KeyboardInterrupt:
+        # Between two steps, where nothing else takes it.
+        code = INTERRUPTED
+    leave(code)

@@ -10,8 +10,9 @@ def web_agent(base_url: str) -> Agent:
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from niceeval._base.errors import AdapterError, NiceevalError
 from niceeval._base.places import author_place
@@ -90,6 +91,14 @@ __all__ = [
     "derive_facts",
 ]
 
+_PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "send": ("input", "ctx"),
+    "setup": ("ctx",),
+    "teardown": ("ctx",),
+    "classify_failure": ("error",),
+}
+"""What each callback is given, in their order."""
+
 
 def define_agent(
     *,
@@ -167,10 +176,23 @@ def _valid_name(name: object) -> str:
     return name
 
 
-def _require_callables(agent: str, **callbacks: object) -> None:
+def _require_callables(agent: str, **callbacks: Any) -> None:
     for role, callback in callbacks.items():
         if not callable(callback) and not (callback is None and role != "send"):
             raise _invalid(f"agent {agent}: {role} is {type(callback).__name__}", f"{role} is a function")
+        if inspect.isfunction(callback) or inspect.ismethod(callback):
+            _require_parameters(agent, role, callback)
+
+
+def _require_parameters(agent: str, role: str, callback: Callable[..., object]) -> None:
+    """A function that cannot be called with what its role is given would fail in every attempt."""
+    # Not what it wraps: what is called is the wrapper.
+    signature = inspect.signature(callback, follow_wrapped=False)
+    try:
+        signature.bind(*_PARAMETERS[role])
+    except TypeError as error:
+        wanted = f"{role}({', '.join(_PARAMETERS[role])})"
+        raise _invalid(f"agent {agent}: {role} is called as {wanted}: {error}", f"write `def {wanted}`") from None
 
 
 def _valid_coverage(agent: str, coverage: object) -> EvidenceCoverage:

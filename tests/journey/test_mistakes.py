@@ -136,6 +136,15 @@ MISTAKES: Mapping[str, Mistake] = {
     "no runs": Mistake(args="exp --runs 0", code="usage", message="--runs is 0; an eval runs at least once"),
     "no concurrency": Mistake(args="exp --max-concurrency 0", code="usage", message="--max-concurrency is 0"),
     "a negative timeout": Mistake(args="exp --timeout -1", code="usage", message="--timeout is -1"),
+    "an option of another tool": Mistake(
+        args="exp --repeat 5", code="usage", message="exp has no option --repeat; it is --runs here"
+    ),
+    "a short option of another tool": Mistake(
+        args="exp -k weather", code="usage", message="exp has no option -k; it is --eval here"
+    ),
+    "an option of another tool, where there is nothing like it": Mistake(
+        args="list --no-cache", code="usage", message="list has no option --no-cache\n"
+    ),
     "an extra argument": Mistake(args="list weather", code="usage", message="list takes no argument weather"),
     "outside a project": Mistake(
         args="exp",
@@ -163,6 +172,26 @@ MISTAKES: Mapping[str, Mistake] = {
         code="eval-as-experiment",
         message='"weather/brooklyn" is an eval; exp takes the experiment first',
         next="niceeval exp local weather/brooklyn",
+    ),
+    "an eval's path as experiment": Mistake(
+        args="exp evals/weather/brooklyn_eval.py",
+        code="eval-as-experiment",
+        next="niceeval exp local weather/brooklyn",
+    ),
+    "an experiment's path": Mistake(
+        args="exp ./experiments\\local.py", code="unknown-experiment", next="niceeval exp local"
+    ),
+    "an eval's path as prefix": Mistake(
+        args="exp local evals/weather/brooklyn_eval.py",
+        code="nothing-selected",
+        next="write weather/brooklyn, its id",
+    ),
+    "only evals under a name that nothing loads": Mistake(
+        args="exp",
+        files={"evals/weather/brooklyn_eval.py": None, "evals/order.py": EVAL},
+        code="nothing-selected",
+        message="warning[eval-file-name]: @define_eval in a file whose name does not end in _eval.py",
+        next="rename it order_eval.py",
     ),
     "a prefix that hits nothing": Mistake(
         args="exp local weather/brook",
@@ -315,6 +344,14 @@ MISTAKES: Mapping[str, Mistake] = {
         message="agent boxed needs a sandbox",
         place="experiments/local.py:4:14",
     ),
+    "a send that cannot be called": Mistake(
+        args="exp",
+        files={"adapters/bots.py": AGENT.replace("send(input, ctx)", "send(input)")},
+        code="agent-invalid",
+        message="agent bot: send is called as send(input, ctx): too many positional arguments",
+        place="adapters/bots.py:7:12",
+        next="write `def send(input, ctx)`",
+    ),
     "a channel that is missing": Mistake(
         args="exp",
         files={"adapters/bots.py": NO_USAGE},
@@ -370,3 +407,23 @@ def test_a_current_folder_that_is_gone_is_said(
         1,
         "error[no-folder]: the current folder is not there any more, or may not be read",
     )
+
+
+@pytest.mark.parametrize("word", ["weather/brooklyn", "weather", "local", "local/"])
+def test_show_of_an_id_names_the_newest_attempt(
+    word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An eval's, an experiment's, or what lies above one."""
+    write_files(tmp_path, BASE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    forget_adapters()
+    assert entry(["exp"]) == 0
+    capsys.readouterr()
+    assert entry(["show", word]) == 1
+    err = capsys.readouterr().err
+    kind = "eval" if word.startswith("weather") else "experiment"
+    assert f'error[not-a-target]: "{word}" is the id of an {kind}; show takes an attempt, a run' in err
+    command = err.partition("next: niceeval ")[2].partition(",")[0]
+    assert entry(command.split()) == 0
+    assert "weather/brooklyn" in capsys.readouterr().out

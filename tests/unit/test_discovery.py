@@ -98,6 +98,14 @@ def test_a_decorator_above_define_eval_takes_part(tmp_path: Path, monkeypatch: p
     assert spec.function.__wrapped__.__name__ == "one"  # type: ignore[attr-defined]
 
 
+def test_a_decorator_that_does_not_wrap_takes_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also above @define_eval, where nothing but its closure leads from what it returned to the eval."""
+    text = "from niceeval import define_eval\nfrom adapters.helpers import retry\n@retry\n@define_eval()\n"
+    files = {"evals/a_eval.py": f"{text}async def one(t): ...\n", "adapters/helpers.py": HELPERS}
+    (spec,) = load_files(tmp_path, monkeypatch, files).evals
+    assert (spec.id, spec.function.__name__) == ("a", "wrapper")
+
+
 HELPERS = """
 from niceeval import define_eval
 

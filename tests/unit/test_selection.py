@@ -102,6 +102,9 @@ def test_a_selector_is_an_exact_id_else_a_group(selector: str | None, ids: list[
 UNKNOWN = [
     ("compar", 'no experiment or group "compar"; "compare" is close', "niceeval exp compare"),
     ("experiments/local.py", 'no experiment or group "experiments/local.py"; "local" is close', "niceeval exp local"),
+    ("experiments\\compare\\bub.py", None, "niceeval exp compare/bub"),
+    ("experiments/compare", None, "niceeval exp compare"),
+    ("evals/weather/brooklyn_eval.py", None, "niceeval exp compare weather/brooklyn"),
     ("xyz", 'no experiment or group "xyz"', "niceeval exp list"),
     (
         "weather/brooklyn",
@@ -113,10 +116,16 @@ UNKNOWN = [
 
 
 @pytest.mark.parametrize(("word", "message", "command"), UNKNOWN, ids=[row[0] for row in UNKNOWN])
-def test_an_unknown_selector_is_told_what_is_close(word: str, message: str, command: str) -> None:
+def test_an_unknown_selector_is_told_what_is_close(word: str, message: str | None, command: str) -> None:
     """A command to copy goes with it."""
     error = error_of(lambda: experiments_matching(PROJECT, word))
-    assert (str(error), error.next_step()) == (message, command)
+    assert (message or str(error), error.next_step()) == (str(error), command)
+
+
+def test_a_path_of_an_eval_is_told_the_id() -> None:
+    """Shells complete paths, and nobody types an id who has one."""
+    error = error_of(lambda: narrow(PROJECT, ["./evals/weather/brooklyn_eval.py"], None, PROJECT.experiments))
+    assert (error.code, error.next_step()) == ("nothing-selected", "write weather/brooklyn, its id")
 
 
 def test_without_experiments() -> None:
@@ -139,7 +148,7 @@ def test_command_line_prefixes_must_hit_something() -> None:
     assert [spec.id for spec in narrow(PROJECT, ["sqlite", "weather"], None, local)] == ["sqlite", "weather/brooklyn"]
     error = error_of(lambda: narrow(PROJECT, ["sqlite", "weather/brook"], None, local))
     assert error.code == "nothing-selected"
-    assert str(error) == 'no eval of local is "weather/brook" or under "weather/brook/"'
+    assert str(error) == 'no eval of local is "weather/brook" or under "weather/brook/"; "weather/brooklyn" is close'
 
 
 def test_a_prefix_must_hit_what_the_experiments_select() -> None:

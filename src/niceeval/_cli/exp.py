@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import click
 
 from niceeval._base.clock import utc_text
+from niceeval._base.errors import NiceevalError
 from niceeval._base.places import current_folder
 from niceeval._base.redaction import Redactor
 from niceeval._cli.dry import plan_lines, plan_records
@@ -21,6 +24,7 @@ from niceeval._cli.process import run_to_end
 from niceeval._cli.reporting import report_without_run, reporters_of
 from niceeval._cli.streams import Streams
 from niceeval._discover.project import load_project
+from niceeval._discover.specs import Project
 from niceeval._plan.carry import with_carry
 from niceeval._plan.plan import RunPlan, make_plan
 from niceeval._record.layout import RESULTS_FOLDER
@@ -114,6 +118,10 @@ def _plan(options: _Options) -> RunPlan:
     live = not options.as_json and streams.err.isatty
     with StatusLine(streams.err, streams.err_style, live=live, doing="loading the project"):
         project = load_project(current_folder(), note_reads=True)
+    with (
+        _warnings_said(project),
+        StatusLine(streams.err, streams.err_style, live=live, doing="deciding what to run"),
+    ):
         plan = make_plan(
             project,
             selector=options.selector,
@@ -127,6 +135,16 @@ def _plan(options: _Options) -> RunPlan:
             strict=options.strict,
         )
         return with_carry(plan, plan.root / RESULTS_FOLDER, force=options.force, since=since)
+
+
+@contextlib.contextmanager
+def _warnings_said(project: Project) -> Iterator[None]:
+    """Where no plan comes of it, the project's warnings are said before the error: one of them may be the cause."""
+    try:
+        yield
+    except NiceevalError:
+        print_errors(project.warnings, Streams.standard(Redactor(project.secrets)), "warning")
+        raise
 
 
 def _say_plan(plan: RunPlan, streams: Streams, output: JsonOutput | None) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import click
 
-from niceeval._base.errors import ResultsError, SelectionError
+from niceeval._base.errors import NiceevalError, ResultsError, SelectionError
 from niceeval._base.ids import parse_locator
 from niceeval._base.places import current_folder
 from niceeval._base.redaction import Redactor, secret_values
@@ -16,6 +18,7 @@ from niceeval._cli.exit_codes import PASSED
 from niceeval._cli.streams import Streams
 from niceeval._discover.dotenv import load_dotenv
 from niceeval._discover.project import find_root
+from niceeval._discover.select import under
 from niceeval._record.attempt import Attempt
 from niceeval._record.layout import RESULTS_FOLDER
 from niceeval._record.reader import Results, open_results
@@ -23,6 +26,11 @@ from niceeval._view.attempt_page import attempt_page
 from niceeval._view.bounded import bounded
 from niceeval._view.documents import attempt_document, overview_document
 from niceeval._view.overview import json_command, overview
+
+_IDS: Final[tuple[tuple[str, Callable[[Attempt], str]], ...]] = (
+    ("eval", lambda attempt: attempt.eval_id),
+    ("experiment", lambda attempt: attempt.experiment_id or ""),
+)
 
 
 @click.command("show", add_help_option=False)
@@ -48,16 +56,36 @@ def find_target(target: str | None) -> Results | Attempt:
     """What a target names: `@LOCATOR` in the project's results, `PATH/@LOCATOR` in those at a path, a path itself, or
     a run of the project by its name.
 
-    Raises ResultsError, or SelectionError (`no-project`) where a project is needed and there is none.
+    Raises ResultsError (`not-a-target` for the id of an eval or experiment), or SelectionError (`no-project`) where a
+    project is needed and there is none.
     """
     if target is None:
         return open_results(_project_results())
     path, name = os.path.split(target)
     if name.startswith("@") and not os.path.exists(target):
         return (_results_at(path) if path else open_results(_project_results())).find(name)
-    if os.path.exists(target) or parse_locator(target) is None:
-        return _results_at(target)
-    return open_results(_project_results()).find(target)
+    try:
+        if os.path.exists(target) or parse_locator(target) is None:
+            return _results_at(target)
+        return open_results(_project_results()).find(target)
+    except ResultsError as error:
+        if error.code not in ("no-results", "unknown-locator"):
+            raise
+        raise _named(target) or error from None
+
+
+def _named(word: str) -> ResultsError | None:
+    """The error for a word that is the id of an eval or an experiment with results, or holds some."""
+    try:
+        attempts = open_results(_project_results()).attempts
+    except NiceevalError:
+        return None
+    for kind, id_of in _IDS:
+        newest = next((one for one in attempts if under(id_of(one), word.rstrip("/"))), None)
+        if newest is not None:
+            command = f"niceeval show {newest.locator}"
+            return ResultsError("not-a-target", word=word, kind=kind, command=command)
+    return None
 
 
 def _results_at(target: str) -> Results:

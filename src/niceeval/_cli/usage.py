@@ -17,6 +17,23 @@ _KINDS = {
     "integer range": "a whole number",
     "float range": "a number",
 }
+_MEANT = {
+    "--repeat": "--runs",
+    "--repeats": "--runs",
+    "--epochs": "--runs",
+    "-n": "--runs",
+    "--no-cache": "--force",
+    "--rerun": "--force",
+    "-f": "--force",
+    "-k": "--eval",
+    "--filter": "--eval",
+    "--jobs": "--max-concurrency",
+    "-j": "--max-concurrency",
+    "--dry-run": "--dry",
+    "-q": "--quiet",
+    "-v": "--verbose",
+}
+"""What other tools call an option of ours."""
 
 
 def close_to(word: str, names: Iterable[str]) -> str | None:
@@ -46,6 +63,9 @@ def _problem(error: click.ClickException, command: str) -> str:
 
 def _close_option(error: click.NoSuchOption) -> str:
     known = [name for option in (error.ctx.command.params if error.ctx else ()) for name in _names(option)]
+    meant = _MEANT.get(error.option_name)
+    if meant in known:
+        return f"; it is {meant} here"
     near = close_to(error.option_name, known)
     return f"; {near} is close" if near else ""
 

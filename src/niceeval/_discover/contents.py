@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from types import CellType, FunctionType
 
 from niceeval._base.errors import NiceevalError, Place, ProjectError
 from niceeval._base.places import shown_path
@@ -16,6 +17,7 @@ from niceeval._discover.loading import Loaded
 from niceeval._discover.specs import EvalSpec, ExperimentSpec
 
 _RESERVED = "list"
+_EMPTY = CellType()
 
 
 def evals_in(loaded: Loaded, id: str, file: Path, path: str) -> tuple[list[EvalSpec], list[NiceevalError]]:
@@ -47,6 +49,8 @@ def _bound(one: CollectedEval, loaded: Loaded) -> tuple[str, Callable[..., Await
     namespace = vars(loaded.module)
     names = [name for name, value in namespace.items() if value is one.function or _is_made_of(value, one)]
     own = one.function.__name__
+    if not names and _holds(namespace.get(own), one):
+        names = [own]
     if not names:
         return own, one.function
     name = own if own in names else names[0]
@@ -58,6 +62,12 @@ def _is_made_of(value: object, one: CollectedEval) -> bool:
         return callable(value) and object.__getattribute__(value, "__dict__").get(ATTRIBUTE) is one.definition
     except Exception:  # noqa: BLE001 - a proxy that stands for nothing yet raises whatever it likes; it is no eval
         return False
+
+
+def _holds(value: object, one: CollectedEval) -> bool:
+    """Whether it is a function around the eval's, as a decorator without functools.wraps returns it."""
+    cells = value.__closure__ or () if isinstance(value, FunctionType) else ()
+    return any(cell.cell_contents is one.function for cell in cells if cell != _EMPTY)
 
 
 def _place_in(file: Path, one: CollectedEval) -> Place:

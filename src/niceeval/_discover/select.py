@@ -119,7 +119,7 @@ def narrow(
     of = f" of {experiments[0].id}" if len(experiments) == 1 else ""
     for prefix in prefixes:
         if not _hits(project, reachable, prefix):
-            raise SelectionError("nothing-selected", problem=_no_eval(prefix, of))
+            raise _no_such_eval(project, reachable, prefix, of)
     chosen = evals_with_prefixes(project.evals, prefixes)
     tagged = evals_with_tag(chosen, tag)
     if tag is not None and not evals_with_tag(evals_with_prefixes(reachable, prefixes), tag) and not project.problems:
@@ -148,6 +148,26 @@ def _no_eval(prefix: str, of: str) -> str:
     return f'no eval{of} is "{word}" or under "{word}/"'
 
 
+def _no_such_eval(project: Project, reachable: Sequence[EvalSpec], prefix: str, of: str) -> SelectionError:
+    own = id_of_path(prefix, "evals", "_eval.py", project)
+    if own != prefix and evals_with_prefixes(reachable, [own]):
+        return SelectionError("nothing-selected", problem=_no_eval(prefix, of), next_step=f"write {own}, its id")
+    near = close_names(own, (name for spec in reachable for name in _names_of(spec)), limit=1)
+    return SelectionError("nothing-selected", problem=_no_eval(prefix, of) + _nearness(near))
+
+
+def _names_of(spec: EvalSpec) -> set[str]:
+    """What hits an eval: its id, and every folder above it."""
+    parts = spec.id.split("/")
+    return {"/".join(parts[:length]) for length in range(1, len(parts) + 1)}
+
+
+def id_of_path(word: str, folder: str, ending: str, project: Project) -> str:
+    """What the file or folder at a path is called (`evals/sql_eval.py`: `sql`); another word as it is."""
+    path = word.replace("\\", "/").removeprefix(f"{project.root.as_posix()}/").removeprefix("./")
+    return path.removeprefix(f"{folder}/").removesuffix(ending).rstrip("/")
+
+
 def _no_tag(tag: str, evals: Iterable[EvalSpec], of: str) -> str:
     near = close_names(tag, (known for spec in evals for known in spec.tags))
     return f'no eval{of} has the tag "{tag}"{_nearness(near)}'
@@ -161,13 +181,18 @@ def _nearness(names: Sequence[str]) -> str:
 
 
 def _unknown_experiment(project: Project, word: str) -> SelectionError:
-    if any(under(spec.id, word) for spec in project.evals):
-        return SelectionError("eval-as-experiment", word=word, command=run_command(project, word))
+    eval_id = id_of_path(word, "evals", "_eval.py", project)
+    if any(under(spec.id, eval_id) for spec in project.evals):
+        return SelectionError("eval-as-experiment", word=word, command=run_command(project, eval_id))
+    own = id_of_path(word, "experiments", ".py", project)
+    if own != word and any(under(experiment.id, own) for experiment in project.experiments):
+        command = f"niceeval exp {shlex.quote(own)}"
+        return SelectionError("unknown-experiment", word=word, close=_nearness([own]), command=command)
     names = {experiment.id for experiment in project.experiments}
     names |= {experiment.group for experiment in project.experiments if experiment.group}
     if not names:
         return SelectionError("no-experiments")
-    near = _outermost(close_names(word.removeprefix("experiments/").removesuffix(".py"), names))
+    near = _outermost(close_names(own, names))
     command = f"niceeval exp {shlex.quote(near[0])}" if near else "niceeval exp list"
     return SelectionError("unknown-experiment", word=word, close=_nearness(near), command=command)
 

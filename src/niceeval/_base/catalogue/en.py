@@ -113,6 +113,10 @@ ERRORS: dict[str, tuple[str, str]] = {
     # Results.
     "no-results": ("{path} has no results", "niceeval exp"),
     "not-results": ("{path} is not a results folder, a run or a summary.json", "niceeval show"),
+    "not-a-target": (
+        '"{word}" is the id of an {kind}; show takes an attempt, a run or a folder of results',
+        "{command}, its newest attempt",
+    ),
     "unknown-locator": ("no attempt {locator} in {path}", "niceeval show"),
     "ambiguous-locator": ("{locator} is {candidates}", "niceeval show {first}"),
     "incompatible": ("{path}: schemaVersion {schema} by niceeval {version}", "{command}"),

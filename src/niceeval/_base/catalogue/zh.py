@@ -86,6 +86,10 @@ ERRORS: dict[str, tuple[str, str]] = {
     # Results.
     "no-results": ("{path} 里没有结果", "niceeval exp"),
     "not-results": ("{path} 不是结果目录、run 或 summary.json", "niceeval show"),
+    "not-a-target": (
+        '"{word}" 是一个 {kind} 的 id；show 接受一个 attempt、一次运行或结果目录',
+        "{command}，它最新的 attempt",
+    ),
     "unknown-locator": ("{path} 里没有 attempt {locator}", "niceeval show"),
     "ambiguous-locator": ("{locator} 可能是 {candidates}", "niceeval show {first}"),
     "incompatible": ("{path}：schemaVersion 是 {schema}，由 niceeval {version} 写入", "{command}"),

@@ -20,6 +20,7 @@ from niceeval._cli.dry import plan_lines, plan_records
 from niceeval._cli.errors import print_errors
 from niceeval._cli.exit_codes import NOT_PASSED, code_after, code_of
 from niceeval._cli.json_output import JsonOutput
+from niceeval._cli.leaving import process_began
 from niceeval._cli.process import run_to_end
 from niceeval._cli.reporting import report_without_run, reporters_of
 from niceeval._cli.streams import Streams
@@ -113,7 +114,7 @@ class _Options:
 
 
 def _plan(options: _Options) -> RunPlan:
-    since = utc_text()
+    since = process_began() or utc_text()
     streams = Streams.standard()
     live = not options.as_json and streams.err.isatty
     with StatusLine(streams.err, streams.err_style, live=live, doing="loading the project"):

@@ -11,18 +11,26 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
+from niceeval._base.clock import utc_text
+
 LAST_WAIT = 2.0
 """Seconds that what is left of guests has at the very end, before the process leaves without it."""
 
 
 _LEFT: list[object] = []
 _process_is_ours = False
+_began = ""
 
 
 def own_the_process() -> None:
     """This process exists for one command: it may be ended. Without it, nothing here ends a program that embeds us."""
-    global _process_is_ours
-    _process_is_ours = True
+    global _began, _process_is_ours
+    _began, _process_is_ours = utc_text(), True
+
+
+def process_began() -> str | None:
+    """About when this process began, as UTC text; None for one that does not exist for one command."""
+    return _began if _process_is_ours else None
 
 
 def hold(tasks: Iterable[object]) -> None:

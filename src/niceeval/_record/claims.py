@@ -1,9 +1,10 @@
 """Claims: which attempts the invocations that are alive have taken, so that two of them never run the same one.
 
-Every invocation appends to a file of its own in `.niceeval/.claims/` and reads what the others append: `+ key` taken,
-`= key folder` stored in that folder of its run, `- key` given up. Taking is done under one lock. An invocation holds a
-lock on its own file while it lives; when that lock is free, or its process is gone, what it took and did not store is
-free again. What an invocation said that had ended before this one began does not count: its results are history.
+Every invocation appends to a file of its own in `.niceeval/.claims/` and reads what the others append: `+ key folder`
+taken, to be stored in that folder of its run, `= key folder` stored there, `- key` given up. Taking is done under one
+lock. An invocation holds a lock on its own file while it lives; when that lock is free, or its process is gone, what it
+took and did not store is free again. What an invocation said that had ended before this one began does not count: its
+results are history.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from niceeval._base.file_lock import is_locked, lock_for_good, locked
 from niceeval._record import disk
+from niceeval._record.layout import RESULT, is_inside
 
 FOLDER = ".claims"
 _LOCK = "lock"
@@ -49,7 +51,7 @@ class _Other:
     pid: int
     offset: int = 0
     rest: bytes = b""
-    taken: set[str] = field(default_factory=set)
+    taken: dict[str, str] = field(default_factory=dict)
     stored: dict[str, str] = field(default_factory=dict)
 
     def read(self) -> None:
@@ -71,12 +73,12 @@ class _Other:
         mark, _, said = line.partition(" ")
         key, _, folder = said.partition(" ")
         if mark == "+":
-            self.taken.add(key)
+            self.taken[key] = folder
         elif mark == "=":
-            self.taken.discard(key)
+            self.taken.pop(key, None)
             self.stored[key] = folder
         elif mark == "-":
-            self.taken.discard(key)
+            self.taken.pop(key, None)
 
     def alive(self) -> bool:
         """Whether its process still runs and holds its file."""
@@ -186,26 +188,32 @@ class Claims:
             lock_for_good(self._file)
 
     def close(self) -> None:
-        """Take the file away where nobody needs it; what was stored is found in the run itself from now on."""
+        """Take the files away where nobody needs them; what was stored is found in the runs from now on."""
         if self._file != -1:
-            self._remove_own()
+            self._remove_files()
         for descriptor in (self._file, self._lock):
             if descriptor != -1:
                 os.close(descriptor)
         self._file = self._lock = -1
 
-    def _remove_own(self) -> None:
+    def _remove_files(self) -> None:
         with contextlib.suppress(OSError), locked(self._lock):
+            self._ended.clear()
             self._find_others()
             if not any(other.alive() for other in self._others.values()):
+                for other in self._others.values():
+                    other.remove()
                 disk.remove(str(self._own))
 
-    def take(self, key: str, *, forced: bool = False) -> Held | Stored | None:
-        """Take an attempt: None where it is ours now, else who has it. `forced` takes it whoever has it."""
+    def take(self, key: str, folder: str, *, forced: bool = False) -> Held | Stored | None:
+        """Take an attempt: None where it is ours now, else who has it. `forced` takes it whoever has it.
+
+        `folder` is where it will be stored, relative to the run.
+        """
         with locked(self._lock):
             found = None if forced else self._look(key)
             if found is None:
-                self._say(f"+ {key}")
+                self._say(f"+ {key} {folder}")
             return found
 
     def stored(self, key: str, folder: str) -> None:
@@ -217,7 +225,7 @@ class Claims:
         self._say(f"- {key}")
 
     def refresh(self) -> None:
-        """Take in what the others have said and done; `held` answers from it."""
+        """Take in what the others have said and done; `held` and `is_stored` answer from it."""
         self._find_others()
         for other in self._others.values():
             other.read()
@@ -225,9 +233,12 @@ class Claims:
                 self._bury(other)
 
     def held(self, key: str) -> bool:
-        """Whether, as far as `refresh` saw, another invocation is still busy with the attempt."""
-        others = self._others.values()
-        return any(key in other.taken for other in others) and not any(key in other.stored for other in others)
+        """Whether, as far as `refresh` saw, another invocation is busy with the attempt."""
+        return any(key in other.taken for other in self._others.values())
+
+    def is_stored(self, key: str) -> bool:
+        """Whether, as far as `refresh` saw, another invocation has stored the attempt."""
+        return any(key in other.stored for other in self._others.values())
 
     def _look(self, key: str) -> Held | Stored | None:
         self._find_others()
@@ -242,10 +253,13 @@ class Claims:
                 held = Held(other.run)
         return held
 
-    @staticmethod
-    def _bury(other: _Other) -> None:
-        # Once more: it may have stored something just before it ended.
+    def _bury(self, other: _Other) -> None:
+        """What a dead one had taken is free, but for what it stored just before it ended, whether it said so or not."""
         other.read()
+        run = self._folder.parent / other.run
+        for key, folder in other.taken.items():
+            if is_inside(folder) and (run / folder / RESULT).is_file():
+                other.stored[key] = folder
         other.taken.clear()
 
     def _find_others(self) -> None:

@@ -177,14 +177,18 @@ class Dispatcher:
         """Another invocation runs this attempt now: look again later."""
         self.came_to_nothing(attempt).put_off.append(attempt)
 
-    def try_again(self, held: Callable[[AttemptPlan], bool]) -> None:
-        """Let attempts that were put off be taken once more, but for those that are `held` still."""
+    def try_again(self, elsewhere: Callable[[AttemptPlan], Literal["held", "stored"] | None]) -> None:
+        """Let attempts that were put off be taken once more, but for those that are still held `elsewhere`.
+
+        Where one of an eval is stored, it comes first: it may make the eval's others unnecessary.
+        """
         for lane in self.lanes.values():
-            still = [held(attempt) for attempt in lane.put_off]
-            if not all(still):
-                both = list(zip(lane.put_off, still, strict=True))
-                lane.put_off = [attempt for attempt, is_held in both if is_held]
-                lane.again.extend(attempt for attempt, is_held in both if not is_held)
+            states = [(attempt, elsewhere(attempt)) for attempt in lane.put_off]
+            decided = {attempt.eval.id for attempt, state in states if state == "stored"}
+            now = [state == "stored" or (state is None and one.eval.id not in decided) for one, state in states]
+            if any(now):
+                lane.again.extend(one for (one, _), is_now in zip(states, now, strict=True) if is_now)
+                lane.put_off = [one for (one, _), is_now in zip(states, now, strict=True) if not is_now]
                 self.wake()
 
     def needed_after_all(self, attempt: AttemptPlan) -> None:
@@ -198,23 +202,24 @@ class Dispatcher:
 
     # Taking away ------------------------------------------------------------------------------------------------
 
-    def unneeded_after(self, attempt: AttemptPlan, verdict: Verdict) -> list[AttemptPlan]:
-        """Early exit: the eval's other attempts under that experiment, which a pass or an error makes unnecessary."""
+    def others_of(self, attempt: AttemptPlan) -> list[AttemptPlan]:
+        """The eval's other attempts under that experiment that have not come to a result here: waiting or running."""
         key = (attempt.experiment.id, attempt.eval.id)
-        experiment = attempt.experiment
-        alone = experiment.runs == 1 or not experiment.early_exit
-        if alone or verdict not in ("passed", "errored") or key in self._closed:
-            return []
-        lane = self.lanes[experiment.id]
+        lane = self.lanes[attempt.experiment.id]
         # Attempts start in plan order: what is in `pending` of an eval that was started comes next there.
         waiting = takewhile(lambda other: other.eval.id == attempt.eval.id, lane.pending)
         return [
             other
             for other in (*waiting, *lane.again, *lane.put_off, *self.running.values())
-            if (other.experiment.id, other.eval.id) == key
-            and other.index != attempt.index
-            and other.index not in self._settling
+            if (other.experiment.id, other.eval.id) == key and other.index != attempt.index
         ]
+
+    def unneeded_after(self, attempt: AttemptPlan, verdict: Verdict) -> list[AttemptPlan]:
+        """Early exit: of the eval's other attempts, those that a pass or an error makes unnecessary."""
+        closed = (attempt.experiment.id, attempt.eval.id) in self._closed
+        if closed or not exits_early(attempt) or verdict not in ("passed", "errored"):
+            return []
+        return [other for other in self.others_of(attempt) if other.index not in self._settling]
 
     def close_eval(self, attempt: AttemptPlan, verdict: Verdict) -> list[AttemptPlan]:
         """Take away what `unneeded_after` names, and return it; what runs of it has to be cancelled by the caller."""
@@ -281,6 +286,11 @@ class Dispatcher:
 def _budget(limit: float | None) -> Budget | None:
     # Through text: 0.1 means 0.1, not the binary fraction next to it.
     return None if limit is None else Budget(Fraction(str(limit)))
+
+
+def exits_early(attempt: AttemptPlan) -> bool:
+    """Whether the attempt's outcome may make others unnecessary, or theirs this one."""
+    return attempt.experiment.early_exit and attempt.experiment.runs > 1
 
 
 def attempt_numbers(attempts: Iterable[AttemptPlan]) -> tuple[int, ...]:

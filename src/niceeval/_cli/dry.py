@@ -97,4 +97,5 @@ def _blind_spots(plan: RunPlan, style: Style) -> str:
         return ""
     names = ", ".join(style.clean(name) for name in silent[:3])
     verb = "has" if len(silent) == 1 else "have"
-    return f"carry cannot see: changes inside a deployed service ({names} {verb} no `version`)"
+    unseen = "changes inside a deployed service or another process, imports under names made at run time"
+    return f"carry cannot see: {unseen} ({names} {verb} no `version`)"

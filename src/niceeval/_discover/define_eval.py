@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
-from niceeval._base.callsite import call_site
 from niceeval._base.errors import NiceevalError, Place, ProjectError
 from niceeval._base.places import author_place
 from niceeval._discover.arguments import Arguments, argument_place, described, is_coroutine_function
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     CaseEval = TypeVar("CaseEval", bound=Callable[[EvalContext, Any], Awaitable[None]])
 
 ATTRIBUTE: Final = "__niceeval_eval__"
-given_cases: Final[dict[str, list[object]]] = {}
-"""File -> every value that was passed as `cases=` in it: it counts row by row there, not as what it was loaded from."""
 
 _WANTED = {1: "it takes one, `t`", 2: "with cases= it takes two, `t` and the row"}
 
@@ -142,8 +139,6 @@ def _definition(place: Place, positional: tuple[object, ...], given: Mapping[str
     if "cases" in given:
         _require_cases(arguments, cases)
     description = given.get("description")
-    if cases is not None:
-        given_cases.setdefault(call_site().file, []).append(cases)
     if not callable(description) or cases is None:
         description = arguments.text("description")
     return EvalDefinition(

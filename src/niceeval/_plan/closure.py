@@ -14,11 +14,12 @@ import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from functools import cached_property
 from pathlib import Path
 
 _FOREIGN = frozenset({"site-packages", "dist-packages", ".venv", "venv", "node_modules"})
+_IMPORTERS = frozenset({"import_module", "__import__"})
 
 
 class SourceFile:
@@ -99,10 +100,13 @@ class Sources:
             yield package
 
     def _resolved(self, tree: ast.Module, path: Path) -> Iterator[Path]:
+        importers = _importers(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     yield from self._absolute(alias.name.split("."))
+            elif isinstance(node, ast.Call):
+                yield from self._imported_by_text(node, path, importers)
             elif isinstance(node, ast.ImportFrom):
                 steps = node.module.split(".") if node.module else []
                 for rest in ([], *([alias.name] for alias in node.names)):
@@ -110,6 +114,25 @@ class Sources:
                         yield from self._module(_up(path.parent, node.level - 1), [*steps, *rest])
                     else:
                         yield from self._absolute([*steps, *rest])
+
+    def _imported_by_text(self, call: ast.Call, path: Path, importers: Set[str]) -> Iterator[Path]:
+        """`import_module("adapters.fast")`, or `import_module(".fast", "adapters")`."""
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        given |= dict(zip(("name", "package"), call.args, strict=False))
+        match call.func, given.get("name"):
+            case ((ast.Name(id=name) | ast.Attribute(attr=name)), ast.Constant(value=str(module))) if name in importers:
+                steps = module.lstrip(".").split(".")
+                level = len(module) - len(module.lstrip("."))
+            case _:
+                return
+        if not level:
+            yield from self._absolute(steps)
+            return
+        yield from self._module(_up(path.parent, level - 1), steps)
+        match given.get("package"):
+            case ast.Constant(value=str(package)):
+                above = package.split(".")
+                yield from self._absolute([*above[: len(above) - level + 1], *steps])
 
     def _absolute(self, steps: list[str]) -> Iterator[Path]:
         name = steps[0]
@@ -134,6 +157,12 @@ class Sources:
                 return
             elif not folder.is_dir():
                 return
+
+
+def _importers(tree: ast.Module) -> frozenset[str]:
+    """What `import_module` and `__import__` are called in a file."""
+    names = (alias for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names)
+    return _IMPORTERS | {alias.asname for alias in names if alias.asname and alias.name in _IMPORTERS}
 
 
 def _homes(name: str) -> Iterator[Path]:

@@ -3,99 +3,71 @@ as a resolved value of its own.
 
 Comments and layout are not in a syntax tree. In `define_experiment(...)`, and in `.replace(...)` of an experiment, the
 keywords that only decide how often, how long or under which name something runs are taken out, and so are those whose
-values stand in the identity by themselves. Of a sweep's `experiments = {...}` only the entry's own expression is kept,
-so that adding an entry leaves the others alone; literals that nothing reads any more then go too.
+values stand in the identity by themselves, as far as nothing can read them again (see `experiment_uses`). Of a sweep's
+`experiments = {...}` only the entry's own expression is kept, so that adding an entry leaves the others alone; literals
+that nothing reads any more then go too. A file that another one imports keeps all its entries and literals.
+
+Where it is in doubt whether something can change an attempt, it is kept: an attempt too many costs less than a pass
+that is none.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Set
 
 from niceeval._plan.closure import digest
-
-CANNOT_CHANGE_AN_ATTEMPT = frozenset(
-    {"description", "labels", "runs", "early_exit", "evals", "timeout", "budget", "max_concurrency"}
-)
-RECORDED_AS_VALUES = frozenset({"model", "reasoning_effort", "flags"})
-_LEFT_OUT = CANNOT_CHANGE_AN_ATTEMPT | RECORDED_AS_VALUES
-_READ_BY_NAME = frozenset({"globals", "locals", "vars", "eval", "exec", "getattr"})
+from niceeval._plan.experiment_uses import ExperimentFile
+from niceeval._plan.names import attributes_read, names_read, reads_by_name
 
 
-def experiment_digest(tree: ast.Module | None, source: bytes, entry: str | None, *, whole: bool = False) -> str:
+def experiment_digest(
+    file: ExperimentFile | None, source: bytes, entry: str | None, *, left_out: Set[str], whole: bool = False
+) -> str:
     """The digest of an experiment file for one of its experiments (`entry` is its key in a sweep).
 
-    `whole` keeps every entry: for a file that another one imports from. The tree is changed.
+    `left_out` are keywords that nothing can read again; `whole` keeps every entry and literal: for a file that another
+    one imports from. The tree is changed.
     """
-    if tree is None:
+    if file is None:
         return digest(source)
     try:
-        reduced = _Reduced(entry, whole, set(_experiment_names(tree))).visit(tree)
-        _drop_unread_literals(reduced)
-        return digest(ascii(_plain(reduced)).encode())
+        # Asked before anything is taken out, which would change the answer.
+        sweeps = file.sweeps
+        _leave_out(file, left_out)
+        if not whole:
+            if sweeps:
+                _keep_own_entry(file.tree, entry)
+            _drop_text(file.tree)
+            _drop_unread_literals(file.tree)
+        return digest(ascii(_plain(file.tree)).encode())
     except RecursionError:
         return digest(source)
 
 
-def _experiment_names(tree: ast.Module) -> Iterator[str]:
-    """Names that stand for experiments: defined here, or imported from another experiment file."""
-    known: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "experiments":
-            known |= {alias.asname or alias.name for alias in node.names}
-    for statement in ast.walk(tree):
-        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and _is_experiment(statement.value, known):
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            known |= {target.id for target in targets if isinstance(target, ast.Name)}
-    yield from known
+def _leave_out(file: ExperimentFile, left_out: Set[str]) -> None:
+    for call in file.calls:
+        call.keywords = [one for one in call.keywords if one.arg not in left_out or _names_values(one)]
 
 
-def _is_experiment(node: ast.expr | None, known: set[str]) -> bool:
-    match node:
-        case ast.Call(func=ast.Name(id="define_experiment") | ast.Attribute(attr="define_experiment")):
-            return True
-        case ast.Call(func=ast.Attribute(attr="replace", value=base), args=[]):
-            return _is_experiment(base, known)
-        case ast.Name(id=name):
-            return name in known
-        case ast.Attribute(attr="experiment"):
-            return True
-        case ast.Subscript(value=ast.Name(id="experiments") | ast.Attribute(attr="experiments")):
-            return True
-    return False
+def _keep_own_entry(tree: ast.Module, entry: str | None) -> None:
+    for statement in tree.body:
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id="experiments")], value=ast.Dict() as sweep)
+                | ast.AnnAssign(target=ast.Name(id="experiments"), value=ast.Dict() as sweep)
+            ) if not _names_values(sweep):
+                _keep_entry(sweep, entry)
+            case (
+                ast.Assign(targets=[ast.Name(id="experiments")], value=ast.DictComp() as loop)
+                | ast.AnnAssign(target=ast.Name(id="experiments"), value=ast.DictComp() as loop)
+            ) if not _names_values(loop):
+                statement.value = _without_loop(loop)
 
 
-class _Reduced(ast.NodeTransformer):
-    def __init__(self, entry: str | None, whole: bool, known: set[str]) -> None:
-        self._entry = entry
-        self._whole = whole
-        self._known = known
-
-    def visit_Module(self, node: ast.Module) -> ast.AST:
-        node.body = [statement for statement in node.body if not _is_text(statement)]
-        return self.generic_visit(node)
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        # Asked before its parts are visited, which may change what it looks like.
-        reduces = _is_experiment(node, self._known)
-        if reduces:
-            node.keywords = [keyword for keyword in node.keywords if keyword.arg not in _LEFT_OUT]
-        return self.generic_visit(node)
-
-    def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        return self._own_entry(node, node.targets)
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        return self._own_entry(node, [node.target])
-
-    def _own_entry(self, node: ast.Assign | ast.AnnAssign, targets: list[ast.expr]) -> ast.AST:
-        sweeps = any(isinstance(target, ast.Name) and target.id == "experiments" for target in targets)
-        if sweeps and not self._whole and isinstance(node.value, ast.Dict):
-            _keep_entry(node.value, self._entry)
-        self.generic_visit(node)
-        if sweeps and not self._whole and isinstance(node.value, ast.DictComp):
-            node.value = _without_loop(node.value)
-        return node
+def _names_values(node: ast.AST) -> bool:
+    """Whether it gives a name to a value on its way, which others may read."""
+    return any(isinstance(part, ast.NamedExpr) for part in ast.walk(node))
 
 
 def _keep_entry(sweep: ast.Dict, entry: str | None) -> None:
@@ -112,17 +84,20 @@ def _keep_entry(sweep: ast.Dict, entry: str | None) -> None:
 
 def _without_loop(sweep: ast.DictComp) -> ast.expr:
     """The entries' expression alone, where all that it took from the loop was left out."""
-    looped = {name.id for part in sweep.generators for name in ast.walk(part.target) if isinstance(name, ast.Name)} | {
-        name.target.id for name in ast.walk(sweep) if isinstance(name, ast.NamedExpr)
-    }
-    return sweep if looped & _names_read(sweep.value) else sweep.value
+    looped = {name.id for part in sweep.generators for name in ast.walk(part.target) if isinstance(name, ast.Name)}
+    return sweep if looped & names_read(sweep.value) else sweep.value
+
+
+def _drop_text(tree: ast.Module) -> None:
+    if "__doc__" not in names_read(tree) | attributes_read(tree):
+        tree.body = [statement for statement in tree.body if not _is_text(statement)]
 
 
 def _drop_unread_literals(tree: ast.Module) -> None:
     """Take out `NAME = literal` where nothing that is left reads the name."""
-    read = _names_read(tree)
-    if read & _READ_BY_NAME:
+    if reads_by_name(tree):
         return
+    read = names_read(tree)
     tree.body = [statement for statement in tree.body if not _is_unread_literal(statement, read)]
 
 
@@ -141,10 +116,6 @@ def _is_literal(value: ast.expr) -> bool:
     except (ValueError, TypeError, SyntaxError, MemoryError):
         return False
     return True
-
-
-def _names_read(tree: ast.AST) -> set[str]:
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store)}
 
 
 def _is_text(statement: ast.stmt) -> bool:

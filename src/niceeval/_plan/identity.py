@@ -10,7 +10,7 @@ import functools
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
@@ -18,11 +18,16 @@ from typing import Any
 
 from niceeval._base.file_reads import MAX_READS, watched
 from niceeval._base.json_values import normalise_json
-from niceeval._discover.define_eval import ATTRIBUTE, given_cases
+from niceeval._discover.define_eval import ATTRIBUTE
+from niceeval._discover.loading import module_name
 from niceeval._discover.specs import MISSING, EvalSpec, ExperimentSpec
+from niceeval._evidence.price_table import built_in_prices
+from niceeval._evidence.prices import Price, price_of
 from niceeval._model.agent import Agent
 from niceeval._plan.closure import Sources, digest
 from niceeval._plan.experiment_source import experiment_digest
+from niceeval._plan.experiment_uses import ExperimentFile, keywords_left_out
+from niceeval._plan.row_data import read_whole
 from niceeval.loaders import loaded_files
 
 IDENTITY_VERSION = 1
@@ -30,6 +35,7 @@ _MAX_SHOWN = 200
 _MAX_WRAPPERS = 20
 _DIGEST = "sha256:"
 _SOURCE = " source: "
+_EXPERIMENTS = "experiments/"
 
 
 @dataclass(frozen=True)
@@ -66,9 +72,10 @@ def _change(name: str, old: str | None, new: str | None) -> str:
 class Identities:
     """Makes the identities of one plan; sources are read once, an experiment's half is made once."""
 
-    def __init__(self, root: Path, *, strict: bool) -> None:
+    def __init__(self, root: Path, *, strict: bool, pricing: Mapping[str, Price]) -> None:
         self._root = root
         self._strict = strict
+        self._pricing = pricing
         self._sources = Sources(root)
         self._experiments: dict[str, dict[str, str]] = {}
         self._evals: dict[Path, dict[str, str]] = {}
@@ -85,18 +92,22 @@ class Identities:
         if spec.file not in self._evals:
             closure = self._sources.closure([spec.file])
             parts = {f"eval source: {path}": found for path, found in closure.items()}
-            by_row = given_cases.get(str(spec.file), ())
-            self._evals[spec.file] = {**parts, **self._data_parts(closure, by_row), **self._read_parts(closure)}
+            data = self._data_parts(closure, self._read_whole(closure))
+            self._evals[spec.file] = {**parts, **data, **self._read_parts(closure)}
         return {**self._evals[spec.file], **self._row_parts(spec)}
 
-    def _data_parts(self, closure: Iterable[str], by_row: Sequence[object] = ()) -> dict[str, str]:
-        """Data files that these modules read whole; not those whose value counts row by row."""
-        apart = {id(cases) for cases in by_row}
+    def _read_whole(self, closure: Iterable[str]) -> Collection[Path] | None:
+        paths = [self._root / path for path in closure]
+        trees = {path: tree for path in paths if (tree := self._sources.file(path).tree()) is not None}
+        return read_whole(trees) if len(trees) == len(paths) else None
+
+    def _data_parts(self, closure: Iterable[str], whole: Collection[Path] | None = None) -> dict[str, str]:
+        """Data files that these modules read; of those that are not `whole`, each row counts by itself."""
         return dict(
             self._data_part(loaded.file)
             for path in closure
             for loaded in loaded_files(str(self._root / path))
-            if id(loaded.value) not in apart
+            if whole is None or loaded.file in whole
         )
 
     def _data_part(self, file: Path) -> tuple[str, str]:
@@ -127,32 +138,61 @@ class Identities:
 
     def _experiment_parts(self, experiment: ExperimentSpec, agent_version: str | None) -> dict[str, str]:
         file = self._root / experiment.path
-        base = experiment.path.removeprefix("experiments/").removesuffix(".py")
-        entry = experiment.id.removeprefix(f"{base}/") if experiment.id != base else None
         modules = self._sources.closure([*self._sources.imports(file), *self._agent_modules(experiment.agent)])
-        modules.pop(experiment.path, None)
-        parts = {f"adapter source: {path}": found for path, found in modules.items()}
-        for path in [path for path in modules if path.startswith("experiments/")]:
-            # What another experiment file says of its own runs and labels matters as little as if it stood here.
-            del parts[f"adapter source: {path}"]
-            parts[f"experiment source: {path}"] = self._experiment_source(path, None, whole=True)
-        parts[f"experiment source: {experiment.path}"] = self._experiment_source(experiment.path, entry)
-        parts |= self._data_parts([experiment.path, *modules])
+        sources = self._experiment_sources(experiment, modules)
+        parts = {f"adapter source: {path}": found for path, found in modules.items() if path not in sources}
+        parts |= {f"experiment source: {path}": found for path, found in sources.items()}
+        parts |= self._data_parts(dict.fromkeys([experiment.path, *modules]))
         parts |= self._read_parts({experiment.path, *modules})
         parts |= {f"flags.{name}": _value(value) for name, value in experiment.flags.items()}
         parts |= {"agent": _value(experiment.agent.name), "model": _value(experiment.model)}
         parts |= {"reasoning_effort": _value(experiment.reasoning_effort), "strict": _value(self._strict)}
+        parts |= self._price_part(experiment.model)
         if agent_version is not None:
             parts["agent version"] = _value(agent_version)
         return parts
+
+    def _price_part(self, model: str | None) -> dict[str, str]:
+        """What the model's tokens cost, which `max_cost` goes by; nothing where that is not known."""
+        price = price_of(model, self._pricing) or price_of(model, built_in_prices())
+        return {} if price is None else {"price": _shown_price(price)}
+
+    def _experiment_sources(self, experiment: ExperimentSpec, modules: Collection[str]) -> dict[str, str]:
+        """The digests of the experiment's file, and of the experiment files that it or its agent imports.
+
+        What another experiment file says of its own runs and labels matters as little as if it stood in this one.
+        """
+        base = experiment.path.removeprefix("experiments/").removesuffix(".py")
+        entry = experiment.id.removeprefix(f"{base}/") if experiment.id != base else None
+        others = [path for path in modules if path != experiment.path]
+        experiments = [experiment.path, *(path for path in others if path.startswith(_EXPERIMENTS))]
+        imported = {found for path in others for found in self._sources.imports(self._root / path)}
+        left_out = self._left_out(experiments, others)
+        whole = {path: path != experiment.path or self._root / path in imported for path in experiments}
+        return {path: self._experiment_source(path, entry, left_out, whole=whole[path]) for path in experiments}
+
+    def _left_out(self, experiments: Collection[str], others: Iterable[str]) -> frozenset[str]:
+        adapters = (self._root / path for path in others if path not in experiments)
+        folder = self._root / _EXPERIMENTS
+        if any(found.is_relative_to(folder) for path in adapters for found in self._sources.imports(path)):
+            # An agent that knows of the experiments may read whatever they say.
+            return frozenset()
+        files = [self._experiment_file(path) for path in experiments]
+        return frozenset() if None in files else keywords_left_out(file for file in files if file is not None)
 
     def _agent_modules(self, agent: Agent) -> Iterator[Path]:
         for file in agent_files(agent):
             yield from (file, *self._sources.packages_above(file))
 
-    def _experiment_source(self, path: str, entry: str | None, *, whole: bool = False) -> str:
-        source = self._sources.file(self._root / path)
-        return experiment_digest(source.tree(), source.data, entry, whole=whole)
+    def _experiment_source(self, path: str, entry: str | None, left_out: frozenset[str], *, whole: bool) -> str:
+        data = self._sources.file(self._root / path).data
+        return experiment_digest(self._experiment_file(path), data, entry, left_out=left_out, whole=whole)
+
+    def _experiment_file(self, path: str) -> ExperimentFile | None:
+        file = self._root / path
+        tree = self._sources.file(file).tree()
+        module = sys.modules.get(module_name(file, self._root))
+        return None if tree is None else ExperimentFile(tree, {} if module is None else vars(module))
 
     def _shown(self, file: Path) -> str:
         return file.relative_to(self._root).as_posix() if file.is_relative_to(self._root) else file.as_posix()
@@ -172,24 +212,43 @@ def _value(value: object) -> str:
     return text if len(text) <= _MAX_SHOWN else digest(text.encode("utf-8", "surrogatepass"))
 
 
+def _shown_price(price: Price) -> str:
+    """`1 in, 5 out, 0.1 cache read`, in US dollars for a million tokens."""
+    buckets = {
+        "in": price.input_per_mtok,
+        "out": price.output_per_mtok,
+        "cache read": price.cache_read_per_mtok,
+        "cache write": price.cache_write_per_mtok,
+    }
+    # Equal amounts are the same price, however many zeros they were written with.
+    return ", ".join(f"{amount.normalize():f} {name}" for name, amount in buckets.items() if amount is not None)
+
+
 def agent_files(agent: Agent) -> Iterator[Path]:
-    """The files that an agent's callbacks are written in."""
+    """The files that an agent's callbacks are written in, with those of the classes that they belong to."""
     callbacks: list[Callable[..., Any] | None] = [agent.send, agent.setup, agent.teardown]
     callbacks += [agent.version] if callable(agent.version) else []
     for callback in callbacks:
-        file = None if callback is None else _file_of(callback)
-        if file is not None:
-            yield file
+        if callback is not None:
+            yield from _files_of(callback)
 
 
-def _file_of(callback: Any) -> Path | None:
+def _files_of(callback: Any) -> Iterator[Path]:
+    """Of what is called, and of what that wraps."""
     for _ in range(_MAX_WRAPPERS):
+        code = getattr(getattr(callback, "__func__", callback), "__code__", None)
+        if isinstance(code, CodeType):
+            yield Path(code.co_filename)
+        owner = getattr(callback, "__self__", callback)
+        yield from _class_files(owner if isinstance(owner, type) else type(owner))
         inner = callback.func if isinstance(callback, functools.partial) else getattr(callback, "__wrapped__", None)
         if inner is None:
-            break
+            return
         callback = inner
-    code = getattr(getattr(callback, "__func__", callback), "__code__", None)
-    if isinstance(code, CodeType):
-        return Path(code.co_filename)
-    file = getattr(sys.modules.get(type(callback).__module__), "__file__", None)
-    return Path(file) if isinstance(file, str) else None
+
+
+def _class_files(owner: type) -> Iterator[Path]:
+    for one in owner.__mro__:
+        file = getattr(sys.modules.get(one.__module__), "__file__", None)
+        if isinstance(file, str):
+            yield Path(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -100,9 +101,11 @@ def make_plan(
     """Expand experiment x eval x runs; a value of the command line wins over the project's, None leaves it.
 
     Raises SelectionError where the command line asks for what does not exist (`unknown-experiment`,
-    `eval-as-experiment`, `nothing-selected`, `no-experiments`) or cannot be (`usage`), and the problem with
-    `niceeval_config.py` where there is one: a run with other limits and prices than its author set is not started.
+    `eval-as-experiment`, `nothing-selected`, `no-experiments`) or cannot be (`usage`), where asserts are out
+    (`python-optimized`), and the problem with `niceeval_config.py` where there is one: a run with other limits and
+    prices than its author set is not started.
     """
+    _require_asserts()
     _require_sensible(runs, max_concurrency, timeout, budget)
     if project.config_problem is not None:
         raise project.config_problem
@@ -135,6 +138,12 @@ def make_plan(
         warnings=(*project.warnings, *([idle_warning(idle)] if narrowed and idle and attempts else ())),
         secrets=project.secrets,
     )
+
+
+def _require_asserts() -> None:
+    """Python without `assert` would let checks pass that fail, in every module that an eval imports."""
+    if sys.flags.optimize:
+        raise SelectionError("python-optimized")
 
 
 def _require_sensible(

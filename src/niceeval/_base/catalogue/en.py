@@ -16,6 +16,10 @@ ERRORS: dict[str, tuple[str, str]] = {
     "unknown-experiment": ('no experiment or group "{word}"{close}', "{command}"),
     "eval-as-experiment": ('"{word}" is an eval; exp takes the experiment first', "{command}"),
     "nothing-selected": ("{problem}", "niceeval list"),
+    "python-optimized": (
+        "Python runs optimized, which takes every plain `assert` out: a check that fails would pass",
+        "unset PYTHONOPTIMIZE, and run python without -O",
+    ),
     "broke": ("niceeval broke: {error}", "{report}; NICEEVAL_DEBUG=1 shows our frames"),
     # Files of the project.
     "load-failed": ("{error}", "fix this file; {others}"),

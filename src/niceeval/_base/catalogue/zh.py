@@ -13,6 +13,10 @@ ERRORS: dict[str, tuple[str, str]] = {
     "unknown-experiment": ('没有叫 "{word}" 的 experiment 或 group{close}', "{command}"),
     "eval-as-experiment": ('"{word}" 是 eval；exp 的第一个参数是 experiment', "{command}"),
     "nothing-selected": ("{problem}", "niceeval list"),
+    "python-optimized": (
+        "Python 正以优化模式运行，会去掉所有 `assert`：本该失败的检查会通过",
+        "unset PYTHONOPTIMIZE，并且运行 python 时不要加 -O",
+    ),
     "broke": ("niceeval 自身出错：{error}", "{report}；NICEEVAL_DEBUG=1 会显示内部调用栈"),
     # Files of the project.
     "load-failed": ("{error}", "修正这个文件；{others}"),

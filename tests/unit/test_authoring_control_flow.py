@@ -677,10 +677,9 @@ async def keep(t):
     await t.send("go")
     KEPT.append(t.new_session())
     KEPT.append(await KEPT[1].send("go"))
-    KEPT.append(t.send("later") if False else None)
 
 async def run(t):
-    first, session, turn, _ = KEPT
+    first, session, turn = KEPT
     t.check(1, equals(1))
     CALL
     t.check(1, equals(2))
@@ -701,6 +700,11 @@ FOREIGN_CALLS = [
     "session.require_input_request()",
     'await session.respond("x")',
     "turn.succeeded()",
+    "first.reply",
+    "session.events",
+    "turn.message",
+    "turn.data",
+    "turn.usage",
     'turn.called_tool("")',
     "first.sandbox",
     "await asyncio.gather(asyncio.to_thread(first.check, 1, equals(1)), return_exceptions=True)",
@@ -731,6 +735,25 @@ def test_another_attempts_t_is_an_authors_error(tmp_path: Path, call: str, seale
         assert str(error_loc(ran)).startswith(f"evals/a_eval.py:{line_of(tmp_path, call)}:")
         assert ran.outcomes == ["passed"]
     assert (other.result.outcome, other.result.assertions, other.logs) == ("passed", (), ())
+
+
+def test_a_send_of_another_attempt_cannot_be_awaited(tmp_path: Path) -> None:
+    """It would drive that attempt's conversation; the place is the `await`."""
+    source = """
+        KEPT = []
+
+        async def keep(t):
+            KEPT.append(t.send("go"))
+
+        async def run(t):
+            await KEPT[0]
+    """
+    run = load_eval(tmp_path, {"evals/a_eval.py": source})
+    script = agent()
+    run_eval(run.__globals__["keep"], script, root=tmp_path)
+    ran = run_eval(run, script, root=tmp_path)
+    assert (ran.result.outcome, ran.error_code, script.inputs) == ("errored", "foreign-context", [])
+    assert str(error_loc(ran)).startswith(f"evals/a_eval.py:{line_of(tmp_path, 'await KEPT')}:")
 
 
 def test_another_attempts_stop_ends_an_eval_for_no_reason_of_its_own(tmp_path: Path) -> None:

@@ -199,6 +199,7 @@ class Line(Receiver):
     @property
     def reply(self) -> str:
         """The last assistant message of this conversation line; empty where there is none."""
+        self._driver.require_own()
         for turn in reversed(self._turns):
             text = assistant_text(turn)
             if text:
@@ -208,22 +209,26 @@ class Line(Receiver):
     @property
     def session_id(self) -> str | None:
         """The id that the adapter captured for this conversation line, if any."""
+        self._driver.require_own()
         return self._session.id
 
     @property
     def events(self) -> list[StreamEvent]:
         """The events so far, in the order they happened."""
+        self._driver.require_own()
         indexed = [event for turn in self._seen for event in turn.events]
         return [event for _, event in sorted(indexed, key=lambda pair: pair[0])]
 
     @property
     def usage(self) -> Usage | None:
         """The sum of what the turns so far reported; None where none did."""
+        self._driver.require_own()
         return add_usage(turn.usage for turn in self._seen if turn.usage is not None)
 
     @property
     def tool_calls(self) -> list[ToolCall]:
         """The tool calls so far, with what became of them."""
+        self._driver.require_own()
         sessions = {turn.session for turn in self._seen}
         calls = [call for session in sessions for call in self._driver.log.facts_of(session).tool_calls]
         return sorted(calls, key=lambda call: call.event)

@@ -38,6 +38,7 @@ class TurnHandle(Receiver, Generic[T]):
     @property
     def message(self) -> str:
         """The turn's last assistant message; empty where there is none."""
+        self._driver.require_own()
         return assistant_text(self._turn)
 
     @property
@@ -46,6 +47,7 @@ class TurnHandle(Receiver, Generic[T]):
 
         Stops the eval where the answer is missing or does not fit: the entry `output schema` says why already.
         """
+        self._driver.require_own()
         if self._missing is not None:
             raise self._driver.stop("turn.data")
         return self._data
@@ -53,28 +55,33 @@ class TurnHandle(Receiver, Generic[T]):
     @property
     def raw_data(self) -> JsonValue:
         """The structured answer as it came; never stops the eval."""
+        self._driver.require_own()
         data: JsonValue = self._turn.data
         return data
 
     @property
     def status(self) -> TurnStatus:
         """`completed`, `failed` or `waiting`."""
+        self._driver.require_own()
         return self._turn.status
 
     @property
     def events(self) -> list[StreamEvent]:
         """The turn's events, the user's message first."""
+        self._driver.require_own()
         return [event for _, event in self._turn.events]
 
     @property
     def tool_calls(self) -> list[ToolCall]:
         """The tool calls this turn made, with what became of them up to now."""
+        self._driver.require_own()
         facts = self._driver.log.facts_of(self._turn.session)
         return [call for call in facts.tool_calls if call.turn == self._turn.number]
 
     @property
     def usage(self) -> Usage | None:
         """What the turn reported; None where it reported nothing."""
+        self._driver.require_own()
         return self._turn.usage
 
     def output_equals(self, value: object) -> AssertionHandle:

@@ -1,6 +1,7 @@
 """The record's operations on the file system, counted, refused, or the last ones of their process.
 
-As a script: `failing_disk.py HOW NUMBER COMMAND...` runs `niceeval COMMAND...` and kills the process at an operation.
+As a script: `failing_disk.py HOW NUMBER COMMAND...` runs `niceeval COMMAND...` and kills the process at an operation;
+with HOW `audit` it says which changes to a results folder the interpreter saw, and which did not come from them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
+from niceeval._cli.main import entry
 from niceeval._record import disk, sync
 
 How: TypeAlias = Literal["before", "after", "torn"]
@@ -138,8 +140,41 @@ def _kill() -> NoReturn:
     raise AssertionError("nothing survives this")
 
 
-if __name__ == "__main__":
-    from niceeval._cli.main import entry
+_CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.chmod")
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
-    FailingDisk(killing(sys.argv[1], int(sys.argv[2]))).install()  # type: ignore[arg-type]
-    sys.exit(entry(sys.argv[3:]))
+
+class Audit:
+    """What the interpreter itself reports of changes below `.niceeval`."""
+
+    def __init__(self, failing_disk: FailingDisk) -> None:
+        self.inside = 0
+        self.outside: list[str] = []
+        self._disk = failing_disk
+
+    def hook(self, event: str, given: tuple[Any, ...]) -> None:
+        """An audit hook."""
+        changes = event in _CHANGES or (event == "open" and isinstance(given[2], int) and given[2] & _WRITING)
+        if not changes:
+            return
+        if getattr(self._disk.inside, "operation", False):
+            self.inside += 1
+        elif ".niceeval" in str(given[0]):
+            self.outside.append(f"outside {event} {given[0]}")
+
+
+def _main(how: str, number: int, command: list[str]) -> int:
+    if how != "audit":
+        FailingDisk(killing(how, number)).install()  # type: ignore[arg-type]
+        return entry(command)
+    failing_disk = FailingDisk(just_done)
+    failing_disk.install()
+    audit = Audit(failing_disk)
+    sys.addaudithook(audit.hook)
+    code = entry(command)
+    print(f"inside {audit.inside}", *audit.outside, sep="\n", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1], int(sys.argv[2]), sys.argv[3:]))

@@ -16,11 +16,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pytest
 
@@ -119,9 +119,13 @@ class Folder:
         path = list(sys.path)
         forget_project_modules()
         try:
-            with contextlib.chdir(self.root), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                with failing(act) as disk:
-                    code = entry(list(arguments))
+            with (
+                contextlib.chdir(self.root),
+                contextlib.redirect_stdout(out),
+                contextlib.redirect_stderr(err),
+                failing(act) as disk,
+            ):
+                code = entry(list(arguments))
         finally:
             sys.path[:] = path
         ended = Ended(code, out.getvalue(), err.getvalue())
@@ -154,6 +158,13 @@ class Folder:
                 said = json.loads(path.read_text("utf-8"))
                 found[said["experimentId"], said["id"], said["attempt"]] = said["startedAt"]
         return found
+
+    def audit(self, *arguments: str) -> tuple[int, list[str]]:
+        """A command line, in a process of its own: how much it changed by the record, and what past it."""
+        line = [sys.executable, "-B", "-m", "tests.journey.failing_disk", "audit", "0", *arguments]
+        done = subprocess.run(line, cwd=self.root, env=environment(), capture_output=True, timeout=60, text=True)
+        inside, *outside = (line for line in done.stderr.splitlines() if line.startswith(("inside", "outside")))
+        return int(inside.split()[1]), outside
 
 
 def _made(template: Path, place: Path) -> Folder:
@@ -200,7 +211,7 @@ def _one_of_each(operations: Sequence[Operation]) -> list[int]:
 # What has to hold after any of it ---------------------------------------------------------------------------------
 
 
-def _holds_up(folder: Folder, before: Sequence[Path], calls_before: int) -> None:
+def _holds_up(folder: Folder, before: Sequence[Path]) -> None:
     """The next run finishes the work, and what was sealed is neither lost nor run again."""
     _is_readable(folder)
     new = [run for run in folder.runs() if run not in before]
@@ -227,7 +238,8 @@ def _holds_up(folder: Folder, before: Sequence[Path], calls_before: int) -> None
     kept = sealed if not finished else {key: sealed[key] for key in sealed.keys() - NOT_PASSED}
     assert {key: results[key]["startedAt"] for key in kept} == kept
     assert not list(last.rglob(".tmp-*"))
-    assert not (folder.results / ".claims" / "lock").exists() or len(os.listdir(folder.results / ".claims")) == 1
+    claims = folder.results / ".claims"
+    assert not claims.exists() or os.listdir(claims) == ["lock"]
     _is_readable(folder)
 
 
@@ -253,6 +265,15 @@ def _is_readable(folder: Folder) -> None:
         assert attempt.logs()
 
 
+def test_the_record_changes_nothing_past_its_operations(template: Path, tmp_path: Path) -> None:
+    """What the interpreter itself sees of changes to the results folder all comes from them: none is left out here."""
+    folder = _made(template, tmp_path / "project")
+    inside, outside = folder.audit(*COMMAND, "--durable")
+    assert (inside > 50, outside) == (True, [])
+    inside, outside = folder.audit("clean", "--yes")
+    assert (inside > 50, outside) == (True, [])
+
+
 # Killed -----------------------------------------------------------------------------------------------------------
 
 
@@ -263,11 +284,11 @@ def _kill_at(template: Path, place: Path, points: Sequence[tuple[How, int]], *mo
         folder = _made(template, place / f"{point[0]}-{point[1]}")
         return point, folder, folder.kill(*point, *COMMAND, *more)
 
-    before = Folder(template)
+    before = Folder(template).runs()
     with ThreadPoolExecutor(2) as pool:
         for point, folder, said in pool.map(killed, points):
             try:
-                _holds_up(folder, [folder.results / run.name for run in before.runs()], len(before.calls()))
+                _holds_up(folder, [folder.results / run.name for run in before])
             except AssertionError as error:
                 raise AssertionError(f"killed {point[0]} operation {point[1]}: {said}") from error
             shutil.rmtree(folder.root)
@@ -308,7 +329,6 @@ def test_a_run_that_is_killed_while_it_resumes_another(killed_template: Path, tm
 
 def _refuse_at(template: Path, place: Path, cases: Sequence[tuple[str, Act]], *more: str) -> None:
     """Refuse operations as each case says: one message, exit code 1, and the next run finishes the work."""
-    before = Folder(template)
     for name, act in cases:
         folder = _made(template, place / name)
         runs = folder.runs()
@@ -316,7 +336,7 @@ def _refuse_at(template: Path, place: Path, cases: Sequence[tuple[str, Act]], *m
         try:
             assert ended.code == CODE
             _said_clearly(folder, runs, ended)
-            _holds_up(folder, runs, len(before.calls()))
+            _holds_up(folder, runs)
         except AssertionError as error:
             raise AssertionError(f"refused {name}: {ended.err}") from error
         shutil.rmtree(folder.root)

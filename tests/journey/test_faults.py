@@ -608,3 +608,51 @@ def test_an_experiments_teardown_without_a_setup_runs(tmp_path: Path) -> None:
     done = run(project(tmp_path, _service(teardown="service.down")))
     assert done.code == 0
     assert (tmp_path / "notes.txt").read_text() == "down\n"
+
+
+FORKS_WHEN_LOADED = """
+import os
+import sys
+
+if os.fork() == 0:
+    sys.exit(0)
+os.wait()
+"""
+
+
+def test_a_file_that_forks_when_it_is_loaded_makes_no_second_run(tmp_path: Path) -> None:
+    """The child ends with the file."""
+    done = run(project(tmp_path, {**_service(), "evals/one_eval.py": FORKS_WHEN_LOADED + ONE}))
+    assert done.code == 0
+    assert done.out.count("PASSED (exit 0)") == 1
+    assert len(list((tmp_path / ".niceeval").glob("2*"))) == 1
+
+
+CUTS = """
+from niceeval import define_eval
+from niceeval.expect import equals
+
+SECRET = "sk-live-ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+@define_eval(cases={str(number): number for number in range(1960, 2010, 4)})
+async def cuts(t, number):
+    t.check({"k": "w" * number + SECRET}, equals(1))
+    t.check("w" * number + SECRET, equals("x"))
+    (await t.send("good")).message_includes("v" * number + SECRET)
+"""
+
+
+def test_a_secret_that_is_cut_in_two_is_not_stored_in_part(tmp_path: Path) -> None:
+    """Wherever what is kept of a value ends."""
+    files = {**_service(), "evals/one_eval.py": CUTS, ".env": "KEY=sk-live-ABCDEFGHIJKLMNOPQRSTUVWXYZ\n"}
+    done = run(project(tmp_path, files), "good")
+    assert done.code == 1
+    written = "".join(
+        path.read_text("utf-8")
+        for path in run_folder(tmp_path).rglob("*.json")
+        # What the eval's own file says is its source.
+        if path.name != "sources.json"
+    )
+    assert "[redacted]" in written
+    assert not re.search("[wv]sk-l", written)
+    assert not re.search("[wv]sk-l", done.out + done.err)

@@ -122,7 +122,8 @@ def _count(root: Path, words: str) -> int:
 
 
 def _stored(root: Path) -> int:
-    return len(list((root / ".niceeval").rglob("result.json")))
+    # Folders take their names while they are counted, which `rglob` does not bear.
+    return sum("result.json" in files for _, _, files in os.walk(root / ".niceeval"))
 
 
 def _until_line(process: subprocess.Popen[str], text: str) -> list[str]:

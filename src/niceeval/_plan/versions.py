@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from niceeval._base.errors import NiceevalError, ProjectError
 from niceeval._base.file_reads import unnoted
-from niceeval._base.plain_text import clean_text
+from niceeval._base.plain_text import clean_text, shorten
 from niceeval._discover.loading import error_text
 from niceeval._discover.specs import ExperimentSpec
 
@@ -84,4 +84,5 @@ def _ask(version: Callable[[], str], patience: float) -> _Answer:
 
 
 def _unknown(experiment: ExperimentSpec, problem: str) -> ProjectError:
-    return ProjectError("agent-version", place=experiment.place, agent=experiment.agent.name, problem=problem[:500])
+    said = shorten(problem, 500)
+    return ProjectError("agent-version", place=experiment.place, agent=experiment.agent.name, problem=said)

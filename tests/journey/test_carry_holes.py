@@ -219,6 +219,12 @@ HOLES = [
                       + READS.replace("reads", "plain").replace("CASES[", 'getattr(found, "CASES")['),
           "evals/rows.yaml": ROWS},
          ("evals/rows.yaml", "good", "bad")),
+    Hole("data that is read by a loader under another name",
+         {"evals/_load.py": "from niceeval.loaders import load_yaml as read\n",
+          PLAIN_EVAL: "from evals._load import read\n" + CASES_HEAD + 'CASES = read("rows.yaml")\n'
+                      + READS.replace("reads", "plain"),
+          "evals/rows.yaml": ROWS},
+         ("evals/rows.yaml", "good", "bad")),
     # Code that no import statement names.
     Hole("what a module that is imported by a text says",
          {"adapters/manners.py": 'MANNER = "good"\n',
@@ -254,6 +260,11 @@ HARMLESS = [
     Hole("a row that another file has loaded",
          {"evals/_rows.py": 'from niceeval.loaders import load_yaml\n\nCASES = load_yaml("rows.yaml")\n',
           PLAIN_EVAL: CASES_HEAD + "from evals._rows import CASES\n" + CASES.replace("rows", "plain"),
+          "evals/rows.yaml": ROWS},
+         ("evals/rows.yaml", "good", "bad"), again=frozenset({"plain/0000"})),
+    Hole("a row whose file is named by more than a text",
+         {PLAIN_EVAL: CASES_HEAD + "from pathlib import Path\n" + CASES.replace("rows", "plain").replace(
+             "=CASES", '=load_yaml(Path(__file__).parent / "rows.yaml")'),
           "evals/rows.yaml": ROWS},
          ("evals/rows.yaml", "good", "bad"), again=frozenset({"plain/0000"})),
     Hole("the price of another model",

@@ -6,6 +6,7 @@ hash, so that a change can be named. The identity has a version of its own: nice
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import json
@@ -98,8 +99,13 @@ class Identities:
 
     def _read_whole(self, closure: Iterable[str]) -> Collection[Path] | None:
         paths = [self._root / path for path in closure]
-        trees = {path: tree for path in paths if (tree := self._sources.file(path).tree()) is not None}
-        return read_whole(trees) if len(trees) == len(paths) else None
+        loaded = {path: {one.file for one in loaded_files(str(path))} for path in paths}
+        if not any(loaded.values()):
+            return None
+        return read_whole({path: self._sources.file(path).data for path in paths}, loaded, self._tree)
+
+    def _tree(self, path: Path) -> ast.Module | None:
+        return self._sources.file(path).tree()
 
     def _data_parts(self, closure: Iterable[str], whole: Collection[Path] | None = None) -> dict[str, str]:
         """Data files that these modules read; of those that are not `whole`, each row counts by itself."""

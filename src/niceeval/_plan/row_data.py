@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterable, Iterator, Mapping, Set
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from pathlib import Path
 
 from niceeval._discover.define_eval import ATTRIBUTE
@@ -21,8 +22,49 @@ _READ_BY_NAME = frozenset(
 )
 
 
-def read_whole(trees: Mapping[Path, ast.Module]) -> frozenset[Path] | None:
-    """The data files that these source files, which belong together, read other than as rows; None: it may be any."""
+def read_whole(
+    sources: Mapping[Path, bytes], loaded: Mapping[Path, Set[Path]], parse: Callable[[Path], ast.Module | None]
+) -> frozenset[Path] | None:
+    """The data files that these source files, which belong together, read other than as rows; None: it may be any.
+
+    `loaded` says which data files each of them did load.
+    """
+    trees = _concerned(sources, parse)
+    if trees is None or any(files and path not in trees for path, files in loaded.items()):
+        return None
+    return _read_otherwise(trees, loaded)
+
+
+def _concerned(
+    sources: Mapping[Path, bytes], parse: Callable[[Path], ast.Module | None]
+) -> dict[Path, ast.Module] | None:
+    """The files that may have to do with it, parsed: most of what evals share has not. None: one is broken."""
+    trees: dict[Path, ast.Module] = {}
+    words = {*_LOADERS, *_READ_BY_NAME}
+    while True:
+        pattern = re.compile(rf"\b(?:{'|'.join(words)})\b|import\s*\*".encode())
+        # One name can be written in several ways where it is not ASCII.
+        every = not all(word.isascii() for word in words)
+        found = [path for path, data in sources.items() if path not in trees and (every or pattern.search(data))]
+        for path in found:
+            tree = parse(path)
+            if tree is None:
+                return None
+            trees[path] = tree
+        more = {name for tree in trees.values() for name in _names_of_data(tree, words)} - words
+        if not more:
+            return trees
+        words |= more
+
+
+def _names_of_data(tree: ast.Module, words: Set[str]) -> Iterator[str]:
+    """What loaded values are called where they are loaded, and where they are imported."""
+    loaders = _loaders(tree)
+    yield from (name for value, name in _held(tree) if isinstance(value, ast.Call) and _is_loader(value.func, loaders))
+    yield from (alias.asname for alias in _imported([tree]) if alias.asname and alias.name in words)
+
+
+def _read_otherwise(trees: Mapping[Path, ast.Module], loaded: Mapping[Path, Set[Path]]) -> frozenset[Path] | None:
     if any(_READ_BY_NAME & (names_read(tree) | attributes_read(tree)) for tree in trees.values()):
         return None
     found: set[Path] = set()
@@ -35,12 +77,12 @@ def read_whole(trees: Mapping[Path, ast.Module]) -> frozenset[Path] | None:
         if any(_is_loader(node, loaders) and id(node) not in called for node in ast.walk(tree)):
             # A loader under another name, or handed on.
             return None
-        for call in calls:
-            file = _data_file(call, path)
-            if file is None and id(call) not in rows:
-                return None
-            if file is not None and id(call) not in rows:
-                found.add(file)
+        files = {call: _data_file(call, path) for call in calls}
+        unknown = [call for call, file in files.items() if file is None]
+        unseen = loaded.get(path, frozenset()) - set(files.values())
+        if len(unseen) > len(unknown) or any(id(call) not in rows for call in unknown):
+            return None
+        found |= {file for call, file in files.items() if file is not None and id(call) not in rows}
     return frozenset(found)
 
 

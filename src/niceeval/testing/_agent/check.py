@@ -52,7 +52,11 @@ def not_checked(why: str, next: str = "") -> Answer:
 
 
 def failed_at(problems: Sequence[tuple[EventRef, str]], next: str) -> Answer:
-    """It does not hold at these places; the first few are told."""
+    """It does not hold at these places; the first few are told, and what is alike once."""
+    first: dict[str, EventRef] = {}
+    for ref, text in problems:
+        first.setdefault(text, ref)
+    problems = [(ref, text) for text, ref in first.items()]
     told = "; ".join(text for _, text in problems[:3])
     more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
     return failed(told + more, next, [ref for ref, _ in problems[:3]])

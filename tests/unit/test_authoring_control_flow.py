@@ -677,9 +677,10 @@ async def keep(t):
     await t.send("go")
     KEPT.append(t.new_session())
     KEPT.append(await KEPT[1].send("go"))
+    KEPT.append(t.check(1, equals(1)))
 
 async def run(t):
-    first, session, turn = KEPT
+    first, session, turn, handle = KEPT
     t.check(1, equals(1))
     CALL
     t.check(1, equals(2))
@@ -700,6 +701,8 @@ FOREIGN_CALLS = [
     "session.require_input_request()",
     'await session.respond("x")',
     "turn.succeeded()",
+    "handle.soft()",
+    'handle.label("x")',
     "first.reply",
     "session.events",
     "turn.message",
@@ -734,7 +737,8 @@ def test_another_attempts_t_is_an_authors_error(tmp_path: Path, call: str, seale
     if "to_thread" not in call:
         assert str(error_loc(ran)).startswith(f"evals/a_eval.py:{line_of(tmp_path, call)}:")
         assert ran.outcomes == ["passed"]
-    assert (other.result.outcome, other.result.assertions, other.logs) == ("passed", (), ())
+    (entry,) = other.result.assertions
+    assert (other.result.outcome, entry.severity, entry.label, other.logs) == ("passed", "gate", None, ())
 
 
 def test_a_send_of_another_attempt_cannot_be_awaited(tmp_path: Path) -> None:

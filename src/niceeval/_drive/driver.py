@@ -180,7 +180,15 @@ class Driver:
         self._require_unsealed()
         self._require_in_time(site)
         return self.add(
-            Entry(name=name, site=site, group=GROUP.get(), evaluation=evaluation, deferred=deferred, **settings)
+            Entry(
+                name=name,
+                site=site,
+                group=GROUP.get(),
+                evaluation=evaluation,
+                deferred=deferred,
+                guard=self.require_own,
+                **settings,
+            )
         )
 
     def add(self, entry: Entry) -> AssertionHandle:

@@ -20,9 +20,16 @@ MAX_TEXT = 2_000
 _EPSILON = 1e-9
 
 
+def _free() -> None:
+    """Nobody is kept from configuring the entry."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Entry:
-    """One assertion while its attempt runs. `deferred` evaluates it at the end; `threshold` None is the default."""
+    """One assertion while its attempt runs. `deferred` evaluates it at the end; `threshold` None is the default.
+
+    `guard` raises where the code being run may not configure it: it is another attempt's.
+    """
 
     name: str
     site: CallSite
@@ -35,6 +42,7 @@ class Entry:
     gate_said: bool = False
     evaluation: Evaluation | None = None
     deferred: Callable[[], Evaluation] | None = None
+    guard: Callable[[], None] = _free
 
     @property
     def counts(self) -> bool:
@@ -60,6 +68,7 @@ class AssertionHandle:
 
     def gate(self, line: float | None = None) -> AssertionHandle:
         """A miss fails the attempt. `line` in [0, 1] is the score it must reach; without it the line stays as it is."""
+        self._entry.guard()
         self._entry.severity = "gate"
         self._entry.gate_said = True
         if line is not None:
@@ -68,23 +77,27 @@ class AssertionHandle:
 
     def at_least(self, line: float) -> AssertionHandle:
         """Soft, with a line in [0, 1]: a miss is shown, and fails the attempt only under `--strict`."""
+        self._entry.guard()
         self._entry.severity = "soft"
         self._entry.threshold = _valid_line(line, "at_least")
         return self
 
     def soft(self) -> AssertionHandle:
         """Soft, without a line: the score is recorded and compared, nothing can be missed."""
+        self._entry.guard()
         self._entry.severity = "soft"
         self._entry.threshold = None
         return self
 
     def optional(self) -> AssertionHandle:
         """An `unavailable` outcome stays visible but does not make the attempt errored."""
+        self._entry.guard()
         self._entry.optional = True
         return self
 
     def label(self, text: str) -> AssertionHandle:
         """A name for people, shown beside the assertion's own."""
+        self._entry.guard()
         self._entry.label = str(text)
         return self
 
@@ -93,6 +106,7 @@ class AssertionHandle:
 
         A failure then leaves the verdict alone, unless `.gate()` is said as well.
         """
+        self._entry.guard()
         if type(points) not in (int, float) or not points > 0:
             raise AuthorError(
                 "bad-argument", call="points", argument="points", problem=f"is {points!r}", fix="give a number > 0"

@@ -274,6 +274,23 @@ def test_the_record_changes_nothing_past_its_operations(template: Path, tmp_path
     assert (inside > 50, outside) == (True, [])
 
 
+def test_a_durable_attempt_is_synced_before_it_counts(template: Path, tmp_path: Path) -> None:
+    """Each file, then its folder, then it takes its name, then the folder above; only then is it said to be stored."""
+    operations = _operations(template, tmp_path / "counted", "--durable")
+    renames = [number for number, one in enumerate(operations) if one == ("rename", "attempt folder")]
+    assert len(renames) == len(OUTCOMES)
+    for number in renames:
+        start = max(at for at in range(number) if operations[at] == ("make_folder", "attempt folder"))
+        files = operations[start + 1 : number - 1]
+        made = sorted(one.kind for one in files if one.name in ("create", "link"))
+        assert "result.json" in made
+        assert sorted(one.kind for one in files if one.name == "sync") == made
+        assert operations[number - 1] == ("sync", "attempt folder")
+        assert operations[number + 1] == ("sync", "parent folder")
+    made_folders = [number for number, one in enumerate(operations) if one == ("make_folder", "parent folder")]
+    assert all(operations[number + 1].name == "sync" for number in made_folders)
+
+
 # Killed -----------------------------------------------------------------------------------------------------------
 
 

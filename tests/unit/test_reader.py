@@ -18,6 +18,7 @@ from niceeval._model.assertion import AssertionResult
 from niceeval._model.events import ActionCalled, Message, UnknownEvent
 from niceeval._model.result import AttemptResult, RunSummary
 from niceeval._model.usage import Usage
+from niceeval._record import runs
 from niceeval.results import Attempt, Results, latest_per_experiment, open_results
 from tests.unit.record_samples import assertions, result, write_run
 
@@ -429,3 +430,45 @@ def test_a_hundred_thousand_attempts_are_read_as_slim_rows(tmp_path: Path) -> No
     results = open_results(run)
     assert len(results.attempts) == 100_000
     assert results.find(results.attempts[99_999].locator).attempt == 99_999
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_run_that_is_deleted_while_it_is_read_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, complete: bool
+) -> None:
+    """The others are read, and nothing is said of it: somebody has cleaned up."""
+    kept = write_run(tmp_path, result())
+    gone = write_run(tmp_path, result(attempt=1), result(attempt=2))
+    if not complete:
+        (gone / "summary.json").unlink()
+    real = runs.read_file
+
+    def read_file(path: Path, shown: str) -> bytes:
+        if path.is_relative_to(gone):
+            shutil.rmtree(gone, ignore_errors=True)
+        return real(path, shown)
+
+    monkeypatch.setattr(runs, "read_file", read_file)
+    results = open_results(tmp_path / ".niceeval")
+    assert ([run.name for run in results.runs], results.skipped) == ([kept.name], ())
+
+
+def test_a_folder_that_cannot_be_listed_is_named_and_the_others_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One folder of another user's does not hide the rest."""
+    run = write_run(tmp_path, result(), result(id="other/one"))
+    (run / "summary.json").unlink()
+    real = os.scandir
+
+    def scandir(path: Path) -> Any:
+        if str(path).endswith("/other"):
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    results = open_results(tmp_path / ".niceeval")
+    assert [attempt.eval_id for attempt in results.attempts] == ["weather/brooklyn"]
+    assert [(item.kind, item.path, item.problem) for item in results.skipped] == [
+        ("unreadable", f"{run.name}/other", "Permission denied")
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -78,6 +78,8 @@ def read_run_folder(folder: Path, locators: Locators, *, expected: bool) -> _Rea
         read = read_summary(folder / SUMMARY, locators)
         if read.run is not None or not any(item.kind == "unreadable" for item in read.skipped):
             return read
+        if not os.path.lexists(folder):  # deleted at this moment
+            return _Read(run=None)
         rest = _read_results(folder, locators, expected=False)
         return _Read(run=rest.run, skipped=read.skipped + rest.skipped)
     return _read_results(folder, locators, expected=expected)
@@ -180,17 +182,24 @@ def _read_results(folder: Path, locators: Locators, *, expected: bool) -> _Read:
     """An unfinished run, from the `result.json` files in it."""
     rows: list[AttemptRow] = []
     skipped: list[Skipped] = []
-    for place in result_folders(folder):
+
+    def cannot_be_read(error: ResultsError) -> None:
+        skipped.append(_skip(str(error.fields["path"]), error.fields["problem"]))
+
+    for place in result_folders(folder, cannot_be_read):
         shown = f"{folder.name}/{place}/{RESULT}"
         try:
             row = decode_row(read_file(folder / place / RESULT, shown))
         except ResultsError as error:
-            skipped.append(_skip(shown, error.fields["problem"]))
+            if os.path.lexists(folder / place / RESULT):
+                cannot_be_read(error)
         except (ValueError, RecursionError) as error:
             skipped.append(_skip(shown, error))
         else:
             # Where it lies is known; what it says about that is not needed.
             rows.append(msgspec.structs.replace(row, artifacts_dir=place))
+    if not os.path.lexists(folder):  # deleted at this moment
+        return _Read(run=None)
     if not rows and not expected:
         return _Read(run=None, skipped=tuple(skipped))
     rows.sort(key=lambda row: (row.experiment_id or "", row.id, row.attempt))
@@ -209,8 +218,15 @@ def _read_results(folder: Path, locators: Locators, *, expected: bool) -> _Read:
     return _Read(run=run, skipped=tuple(skipped))
 
 
-def result_folders(folder: Path) -> Iterator[str]:
-    """The folders below `folder` (relative, posix) that hold a `result.json`. Links are not followed."""
+def _raised(error: ResultsError) -> None:
+    raise error
+
+
+def result_folders(folder: Path, cannot_be_read: Callable[[ResultsError], None] = _raised) -> Iterator[str]:
+    """The folders below `folder` (relative, posix) that hold a `result.json`. Links are not followed.
+
+    What is deleted meanwhile is left out; other folders that cannot be read are handed to `cannot_be_read`.
+    """
     waiting = [""]
     while waiting:
         place = waiting.pop()
@@ -218,7 +234,9 @@ def result_folders(folder: Path) -> Iterator[str]:
             with os.scandir(folder / place) as entries:
                 found = list(entries)
         except OSError as error:
-            raise unreadable(f"{folder.name}/{place}", error.strerror or error) from error
+            if not (place and isinstance(error, FileNotFoundError)):
+                cannot_be_read(unreadable(f"{folder.name}/{place}", error.strerror or error))
+            continue
         if place and any(entry.name == RESULT and entry.is_file(follow_symlinks=False) for entry in found):
             yield place
             continue

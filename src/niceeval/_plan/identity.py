@@ -79,6 +79,7 @@ class Identities:
         self._pricing = pricing
         self._sources = Sources(root)
         self._experiments: dict[str, dict[str, str]] = {}
+        self._unread: dict[tuple[str, ...], frozenset[str]] = {}
         self._evals: dict[Path, dict[str, str]] = {}
         self._loaded = {id(loaded.value): loaded.file for loaded in loaded_files()}
         self._reads = watched(root)
@@ -183,8 +184,12 @@ class Identities:
         if any(found.is_relative_to(folder) for path in adapters for found in self._sources.imports(path)):
             # An agent that knows of the experiments may read whatever they say.
             return frozenset()
-        files = [self._experiment_file(path) for path in experiments]
-        return frozenset() if None in files else keywords_left_out(file for file in files if file is not None)
+        known = tuple(experiments)
+        if known not in self._unread:
+            files = [self._experiment_file(path) for path in known]
+            parsed = [file for file in files if file is not None]
+            self._unread[known] = keywords_left_out(parsed) if len(parsed) == len(files) else frozenset()
+        return self._unread[known]
 
     def _agent_modules(self, agent: Agent) -> Iterator[Path]:
         for file in agent_files(agent):

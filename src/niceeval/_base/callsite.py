@@ -44,7 +44,9 @@ def call_site() -> CallSite:
 
 def frame_site(frame: FrameType) -> CallSite:
     """Where a frame is now."""
-    return CallSite(frame.f_code.co_filename, frame.f_lineno, _column(frame.f_code, frame.f_lasti))
+    # Read once: each read is an event for whoever listens to the interpreter.
+    code = frame.f_code
+    return CallSite(code.co_filename, frame.f_lineno, _column(code, frame.f_lasti))
 
 
 def _column(code: CodeType, instruction: int) -> int | None:

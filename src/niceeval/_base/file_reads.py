@@ -187,6 +187,8 @@ class FileReads:
 
         More than MAX_READS say that not all are known.
         """
+        if not attempt.digests and not self._kept:
+            return {}
         found = dict(tuple(attempt.digests.items()))
         own = set(attempt.ways)
         for way, kept in tuple(self._kept.items()):

@@ -146,8 +146,9 @@ def _identity(identity: Identity, finished: FinishedAttempt, root: Path) -> Stor
     found = watching.of(finished.reads, identity.files)
     # What it has read again as it was when the project was loaded is a part already.
     reads = {path: digest for path, digest in found.items() if parts.get(f"file: {path}") != digest}
-    kept = dict(list(reads.items())[:MAX_READS])
-    return StoredIdentity(version=IDENTITY_VERSION, parts=parts, reads=kept, reads_cut=len(kept) < len(reads))
+    cut = len(reads) > MAX_READS
+    kept = dict(list(reads.items())[:MAX_READS]) if cut else reads
+    return StoredIdentity(version=IDENTITY_VERSION, parts=parts, reads=kept, reads_cut=cut)
 
 
 def _with_origin(assertion: AssertionResult, driver: Driver) -> AssertionResult:

@@ -302,8 +302,10 @@ def test_the_plan_is_laid_out_like_this(project: CarryProject) -> None:
         "  run      sql/0002  1-2  changed: row 0002 of evals/data/sql_cases.yaml",
         "  ↺ carry  sql/0003  1  passed before,",
         "  run      sql/0003  2  no earlier result",
-        "carry cannot see: changes inside a deployed service or another process, "
-        "imports under names made at run time (bot has no `version`)",
+        (
+            "carry cannot see: changes inside a deployed service or another process, "
+            "imports under names made at run time (bot has no `version`)"
+        ),
     ]
     assert err == ""
     assert len(project.runs()) == 1

@@ -206,7 +206,7 @@ def test_stderr_stays_plain_sentences(run: Callable[..., Any]) -> None:
     files = {"adapters/bots.py": AGENT, "experiments/e.py": EXPERIMENT, "evals/a_eval.py": EVAL}
     _, _, err = run("exp --json", files)
     assert err.splitlines()[0].startswith("niceeval ")
-    assert err.splitlines()[-1].startswith("✓ passed")
+    assert [line for line in err.splitlines() if line.startswith("✓ passed")]
     assert "{" not in err
 
 

@@ -175,7 +175,7 @@ class _Sample:
     adopted: dict[int, str] = field(default_factory=dict)
 
     def took_over_from(self, older: Mapping[int, Attempt]) -> bool:
-        """Whether the run that is resumed was taking these attempts over when it ended: then the rest stands as well."""
+        """Whether the run that is resumed was taking these attempts over when it ended: then the rest stands too."""
         identities = {stored.identity for stored in older.values()}
         return any(self.attempts[number].identity in identities for number in self.adopted)
 

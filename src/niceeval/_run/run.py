@@ -140,6 +140,7 @@ class _Run:
         self._setups: set[asyncio.Task[None]] = set()
         self._teardowns = FailedTeardowns()
         self._interrupted = False
+        self._unasserted: set[str] = set()
 
     async def run(self) -> RunFinished:
         started_at, started = utc_text(), time.monotonic()
@@ -350,6 +351,8 @@ class _Run:
             else:
                 self._sharing.give_up(attempt)
         self._tally.add(sealed.result, stored=stored)
+        if sealed.result.outcome == "passed" and not sealed.result.assertions:
+            self._unasserted.add(key.eval_id)
         self._emit(EvalComplete(key=key, result=sealed.result, stored=stored))
         if doomed is not None:
             self._emit(doomed)
@@ -436,6 +439,7 @@ class _Run:
     # The end ----------------------------------------------------------------------------------------------------
 
     def _finish(self, started_at: str, duration_ms: int) -> RunFinished:
+        self._say_unasserted()
         for notice in self._teardowns.said():
             self._emit(notice)
         for label in tuple(self._keeper.refused):
@@ -466,6 +470,16 @@ class _Run:
         )
         self._emit(finished)
         return finished
+
+    def _say_unasserted(self) -> None:
+        """An eval without an assertion passes whatever its agent does: a green that says nothing."""
+        if not self._unasserted:
+            return
+        names = sorted(self._unasserted)
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        many = "evals" if len(names) > 1 else "eval"
+        message = f"{len(names)} {many} recorded no assertion and passed whatever the agent did: {', '.join(names[:3])}"
+        self._emit(RunNotice(code="no-assertions", level="warning", message=message + more))
 
 
 def _no_progress(

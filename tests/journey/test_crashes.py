@@ -1,9 +1,9 @@
 """A run that ends at any operation on the file system, or is refused it: nothing that was sealed is lost or run again.
 
 Every operation of a small run is enumerated (mkdir, open, write, fsync, close, rename, link, unlink, syncfs). A process
-is killed before each of them, and after the last; writes are also cut in half. Every operation is refused, alone and
-with all that follow. Of `--durable` runs and of runs that resume a killed one, one of each kind (operation, file) is
-taken.
+is killed before each of them, and after the last; each operation is also refused alone. Of the rest, the first and the
+last operation of each kind (operation, file) are taken: writes that are cut in half, refusals from there on, `--durable`
+runs; and the first of each kind in a run that resumes a killed one.
 """
 
 from __future__ import annotations
@@ -201,11 +201,15 @@ def _operations(template: Path, place: Path, *more: str) -> list[Operation]:
     return disk.seen
 
 
+def _first_of_each(operations: Sequence[Operation]) -> list[int]:
+    """The number of the first operation of each kind."""
+    return sorted({operation: number for number, operation in reversed(list(enumerate(operations)))}.values())
+
+
 def _one_of_each(operations: Sequence[Operation]) -> list[int]:
-    """The number of the first and the last operation of each kind."""
-    first = {operation: number for number, operation in reversed(list(enumerate(operations)))}
+    """The numbers of the first and the last operation of each kind."""
     last = {operation: number for number, operation in enumerate(operations)}
-    return sorted({*first.values(), *last.values()})
+    return sorted({*_first_of_each(operations), *last.values()})
 
 
 # What has to hold after any of it ---------------------------------------------------------------------------------
@@ -335,9 +339,9 @@ def test_a_durable_run_that_is_killed(template: Path, tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_killed_while_it_resumes_another(killed_template: Path, tmp_path: Path) -> None:
-    """Once before each kind of operation: the run after that resumes both."""
+    """Before the first operation of each kind: the run after that resumes both."""
     operations = _operations(killed_template, tmp_path / "counted")
-    points: list[tuple[How, int]] = [("before", number) for number in _one_of_each(operations)]
+    points: list[tuple[How, int]] = [("before", number) for number in _first_of_each(operations)]
     _kill_at(killed_template, tmp_path, points)
 
 
@@ -376,9 +380,9 @@ def test_a_run_that_is_refused_one_operation(template: Path, tmp_path: Path, par
 
 @pytest.mark.parametrize("part", range(2))
 def test_a_run_that_is_refused_everything_from_an_operation_on(template: Path, tmp_path: Path, part: int) -> None:
-    """From each of them on: the disk is full until the run is over."""
+    """From the first and the last of each kind on: the disk is full until the run is over."""
     operations = _operations(template, tmp_path / "counted")
-    cases = [(f"from-{number}", refusing(_from(number))) for number in range(len(operations))]
+    cases = [(f"from-{number}", refusing(_from(number))) for number in _one_of_each(operations)]
     _refuse_at(template, tmp_path, cases[part::2])
 
 

@@ -2,7 +2,7 @@
 
 Every operation of a small run is enumerated (mkdir, open, write, fsync, close, rename, link, unlink, syncfs). A process
 is killed before each of them, and after the last; each operation is also refused alone. Of the rest, the first and the
-last operation of each kind (operation, file) are taken: writes that are cut in half, refusals from there on, `--durable`
+last operation of each kind (operation, file) are taken: writes that are cut in half, refusals from there on, durable
 runs; and the first of each kind in a run that resumes a killed one.
 """
 

@@ -251,7 +251,8 @@ def test_a_killed_run_has_every_attempt_that_was_finished(tmp_path: Path) -> Non
     wait_for(lambda: _stored(root) >= 60)
     process.kill()
     process.wait()
-    folders = list((root / ".niceeval").rglob("result.json"))
+    found = (root / ".niceeval").rglob("result.json")
+    folders = [path for path in found if not path.parent.name.startswith(".")]
     finished = [json.loads(path.read_text("utf-8")) for path in folders]
     assert all(result["outcome"] == "passed" for result in finished)
     # A teardown that had ended is followed by sealing and storing; only what ran at the same time may be missing.

@@ -79,7 +79,9 @@ def _calls(project: CarryProject) -> Counter[str]:
 
 
 def _stored_in(project: CarryProject, run: int) -> int:
-    return len(list(project.runs()[run].rglob("result.json")))
+    # A folder that has not taken its name yet is not sealed.
+    found = project.runs()[run].rglob("result.json")
+    return sum(not path.parent.name.startswith(".") for path in found)
 
 
 def _killed_run(project: CarryProject, held: str, *arguments: str, stored: int) -> None:

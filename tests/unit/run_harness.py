@@ -22,7 +22,8 @@ from niceeval._model.run_events import EvalComplete, EvalStart, LiveEvent, RunFi
 from niceeval._plan.plan import AttemptPlan, RunPlan
 from niceeval._record.writer import RunWriter
 from niceeval._run.limits import Limits
-from niceeval._run.run import Outside, RunHandle, run_plan
+from niceeval._run.outside import Outside, RunHandle
+from niceeval._run.run import run_plan
 from niceeval.adapter import Agent
 
 E = TypeVar("E")

@@ -22,7 +22,8 @@ from niceeval._record.writer import RunWriter
 from niceeval._reporters.bus import ReporterBus
 from niceeval._reporters.console import Console
 from niceeval._run.limits import Limits
-from niceeval._run.run import Emit, Outside, RunHandle, run_plan
+from niceeval._run.outside import Emit, Outside, RunHandle
+from niceeval._run.run import run_plan
 
 T = TypeVar("T")
 

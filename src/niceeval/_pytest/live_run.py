@@ -24,7 +24,8 @@ from niceeval._pytest.output import EvalOutput
 from niceeval._record.layout import RESULTS_FOLDER
 from niceeval._record.writer import RunWriter
 from niceeval._reporters.bus import ReporterBus
-from niceeval._run.run import Outside, RunHandle, run_plan
+from niceeval._run.outside import Outside, RunHandle
+from niceeval._run.run import run_plan
 
 
 class LiveRun:

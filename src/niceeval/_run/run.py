@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 import traceback
-from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from contextvars import Context
-from dataclasses import dataclass
 from typing import Any
 
 from niceeval._base.clock import utc_text
@@ -17,18 +15,15 @@ from niceeval._base.guest import GuestHost
 from niceeval._base.tasks import keep_tasks
 from niceeval._base.threads import DaemonThreads
 from niceeval._base.watchdog import Block, LoopWatch
-from niceeval._drive.driver import OnProgress
 from niceeval._drive.faults import error_text, shown_file
-from niceeval._model.result import Phase, Verdict
+from niceeval._model.result import Verdict
 from niceeval._model.run_events import (
     AttemptKey,
     EarlyExit,
     EvalComplete,
     EvalStart,
     Interrupted,
-    LiveEvent,
     NotStarted,
-    Progress,
     RunFinished,
     RunNotice,
     RunSaved,
@@ -43,61 +38,19 @@ from niceeval._run.attempt_names import key_of, label_of, stored_name_of
 from niceeval._run.blocks import Blocks, cancelled_tasks
 from niceeval._run.dispatch import SETUP_FAILED, Dispatcher, Lane, OverBudget, attempt_numbers, exits_early
 from niceeval._run.hooks import Hooks
-from niceeval._run.limits import DEFAULT_LIMITS, Limits
-from niceeval._run.outcome import Status, Tally
+from niceeval._run.outcome import Tally
+from niceeval._run.outside import Outside, RunHandle
+from niceeval._run.progress import telling
 from niceeval._run.seal import Sources, seal, verdict_of
 from niceeval._run.sharing import Sharing
 from niceeval._run.spending import spending_of
 from niceeval._run.taking_over import TakingOver
 from niceeval._run.teardowns import FailedTeardowns
 
-Emit = Callable[[LiveEvent], None]
-
 THREADS_PER_ATTEMPT = 4
 """Plain-function guests that may run at once, per attempt that may run at once."""
 LOOK_AGAIN = 0.25
 """Seconds between two looks at what other invocations have done with attempts that were put off."""
-
-
-class RunHandle:
-    """The way into a run from outside: `interrupt` ends it in good order, at any time and from a signal handler too."""
-
-    def __init__(self) -> None:
-        self._wanted = False
-        self._act: Callable[[], None] | None = None
-
-    def interrupt(self) -> None:
-        """Start nothing more, cancel what runs, tear down, store. Before the run has begun: as soon as it has."""
-        self._wanted = True
-        if self._act is not None:
-            self._act()
-
-    def bind(self, act: Callable[[], None] | None) -> None:
-        """Say what an interrupt does from here on; None when there is nothing left to interrupt."""
-        self._act = act
-        if self._wanted:
-            self.interrupt()
-
-
-async def _always_room() -> None:
-    return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outside:
-    """What a run is given by the one who starts it.
-
-    `emit` is told everything that happens; `live` says whether somebody watches, and only then are Progress events
-    made; `exit_code` names the code a status ends with; `leave` ends the process at once, from any thread. `room` is
-    awaited before an attempt starts: it waits while those who are told are too far behind.
-    """
-
-    emit: Emit
-    live: bool
-    exit_code: Callable[[Status], int]
-    leave: Callable[[str], None]
-    room: Callable[[], Awaitable[None]] = _always_room
-    limits: Limits = DEFAULT_LIMITS
 
 
 async def run_plan(plan: RunPlan, writer: RunWriter, outside: Outside, handle: RunHandle) -> RunFinished:
@@ -293,7 +246,9 @@ class _Run:
         key = key_of(attempt)
         label = label_of(attempt)
         self._emit(EvalStart(key=key, started_at=utc_text(), timeout=attempt.timeout))
-        running = RunningAttempt(attempt, self._plan, self._host, label, self._progress(key), self._outside.limits)
+        running = RunningAttempt(
+            attempt, self._plan, self._host, label, telling(key, self._outside), self._outside.limits
+        )
         task = asyncio.create_task(running.run(), name=label)
         self._tasks[attempt.index] = task
         try:
@@ -312,21 +267,6 @@ class _Run:
     async def _tear_down_if_over(self, lane: Lane) -> None:
         if lane.over and not self._dispatch.stopped:
             await self._hooks.tear_down(lane)
-
-    def _progress(self, key: AttemptKey) -> OnProgress:
-        if not self._outside.live:
-            return _no_progress
-
-        def on_progress(
-            phase: Phase,
-            turn: int | None = None,
-            text: str | None = None,
-            current: float | None = None,
-            total: float | None = None,
-        ) -> None:
-            self._emit(Progress(key=key, phase=phase, turn=turn, text=text, current=current, total=total))
-
-        return on_progress
 
     async def _seal(self, attempt: AttemptPlan, key: AttemptKey, label: str, finished: FinishedAttempt) -> None:
         for diagnostic in (*self._blocks.taken(label), *cancelled_tasks(self._keeper, label)):
@@ -480,13 +420,3 @@ class _Run:
         many = "evals" if len(names) > 1 else "eval"
         message = f"{len(names)} {many} recorded no assertion and passed whatever the agent did: {', '.join(names[:3])}"
         self._emit(RunNotice(code="no-assertions", level="warning", message=message + more))
-
-
-def _no_progress(
-    phase: Phase,
-    turn: int | None = None,
-    text: str | None = None,
-    current: float | None = None,
-    total: float | None = None,
-) -> None:
-    return None

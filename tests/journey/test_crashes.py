@@ -153,9 +153,10 @@ class Folder:
     def sealed(self, run: Path) -> dict[Key, str]:
         """The attempts whose folders are in place in a run, each with when it was started."""
         found: dict[Key, str] = {}
-        for path in run.rglob("result.json"):
-            if not path.parent.name.startswith(".tmp-"):
-                said = json.loads(path.read_text("utf-8"))
+        # Folders take their names while they are looked at, which `rglob` does not bear.
+        for folder, _, files in os.walk(run):
+            if "result.json" in files and not os.path.basename(folder).startswith(".tmp-"):
+                said = json.loads(Path(folder, "result.json").read_text("utf-8"))
                 found[said["experimentId"], said["id"], said["attempt"]] = said["startedAt"]
         return found
 

@@ -79,9 +79,9 @@ def _calls(project: CarryProject) -> Counter[str]:
 
 
 def _stored_in(project: CarryProject, run: int) -> int:
-    # A folder that has not taken its name yet is not sealed.
-    found = project.runs()[run].rglob("result.json")
-    return sum(not path.parent.name.startswith(".") for path in found)
+    # A folder that has not taken its name yet is not sealed; and folders take theirs while they are counted.
+    found = os.walk(project.runs()[run])
+    return sum("result.json" in files and not os.path.basename(folder).startswith(".") for folder, _, files in found)
 
 
 def _killed_run(project: CarryProject, held: str, *arguments: str, stored: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
@@ -222,7 +223,8 @@ class RunningAttempt:
             name, site, evaluation = failed
             self._driver.add(Entry(name=name, site=site, group=None, evaluation=evaluation))
         elif isinstance(real, NiceevalError):
-            said = real.place
+            # A place that is not absolute is as a person reads it, from the current folder: not to be stored.
+            said = real.place if real.place is not None and os.path.isabs(real.place.file) else None
             at = CallSite(said.file, said.line, said.column) if said else last_project_site(real, self._root)
             self._driver.fail(fault_of_error(real, "eval", at))
         else:

@@ -18,7 +18,7 @@ ERROR_CLASSES = {
 }
 
 
-STORED_ONLY = {"no-data", "send-after-end", "setup-failed", "would-overwrite"}
+STORED_ONLY = {"setup-failed"}
 """Texts that no error is made with; this set only shrinks."""
 
 

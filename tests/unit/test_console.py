@@ -320,6 +320,7 @@ def test_a_closed_pipe_does_not_stop_the_run() -> None:
             console.handle(event)
             console.tick()
         console.close()
+        assert console.tick() == 0, "nothing is left that would be written"
 
 
 def test_the_thread_paints_without_being_asked() -> None:

@@ -104,7 +104,6 @@ ERRORS: dict[str, tuple[str, str]] = {
         "await what runs it before the eval returns",
     ),
     "too-many-turns": ("more than {limit} sends in one attempt", "send fewer, or split the eval"),
-    "send-after-end": ("t.{call}(...) came after the attempt was sealed; it has no effect", "await it in the eval"),
     "no-sandbox": (
         "t.sandbox needs a sandbox; agent {agent} is direct",
         "use define_sandbox_agent, or remove the call",
@@ -112,7 +111,6 @@ ERRORS: dict[str, tuple[str, str]] = {
     "bad-file": ("{file}: {problem}", "give a path relative to the eval file, or an InputFile"),
     "bad-output-type": ("output={type}: {problem}", "use a model, a dataclass, a TypedDict or JsonSchema({{...}})"),
     "bad-matcher": ("{problem}", "{fix}"),
-    "no-data": ("turn.data is not there: {problem}", "see the entry `output schema`"),
     "too-many-entries": ("more than {limit} assertions in one attempt", "record fewer, or check a whole list at once"),
     # Results.
     "no-results": ("{path} has no results", "niceeval exp"),
@@ -127,5 +125,4 @@ ERRORS: dict[str, tuple[str, str]] = {
     "unreadable": ("{path}: {problem}", "niceeval show"),
     "cannot-write": ("{path}: {problem}", "free or unlock it, then run the same command again"),
     "needs-yes": ("clean asks before deleting {what}, and stdin is no terminal", "niceeval clean --yes"),
-    "would-overwrite": ("{path} exists", "{fix}"),
 }

@@ -80,12 +80,10 @@ ERRORS: dict[str, tuple[str, str]] = {
     "task-failed": ("一个没有人 await 的 task 以 {error} 结束", "在 eval 返回之前 await 它"),
     "recorded-late": ("这在 eval 返回之后才到，不算数", "在 eval 返回之前 await 运行它的代码"),
     "too-many-turns": ("一个 attempt 里 send 超过了 {limit} 次", "少发几次，或者拆分这个 eval"),
-    "send-after-end": ("t.{call}(...) 在 attempt 封存之后才到；它没有任何作用", "在 eval 里 await 它"),
     "no-sandbox": ("t.sandbox 需要 sandbox；agent {agent} 是直连的", "用 define_sandbox_agent，或者去掉这个调用"),
     "bad-file": ("{file}：{problem}", "给出相对于 eval 文件的路径，或者一个 InputFile"),
     "bad-output-type": ("output={type}：{problem}", "用 model、dataclass、TypedDict 或 JsonSchema({{...}})"),
     "bad-matcher": ("{problem}", "{fix}"),
-    "no-data": ("没有 turn.data：{problem}", "看 `output schema` 那一条；turn.raw_data 不会中止 eval"),
     "too-many-entries": ("一个 attempt 里断言超过了 {limit} 条", "少记几条，或者一次检查整个列表"),
     # Results.
     "no-results": ("{path} 里没有结果", "niceeval exp"),
@@ -100,5 +98,4 @@ ERRORS: dict[str, tuple[str, str]] = {
     "unreadable": ("{path}：{problem}", "niceeval show"),
     "cannot-write": ("{path}：{problem}", "释放或解锁它，然后再运行同一条命令"),
     "needs-yes": ("clean 删除 {what} 之前要确认，而 stdin 不是终端", "niceeval clean --yes"),
-    "would-overwrite": ("{path} 已经存在", "{fix}"),
 }

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from niceeval._base.arguments import argument_place, parameter_place
 from niceeval._base.errors import NiceevalError, Place, ProjectError
-from niceeval._discover.arguments import argument_place, parameter_place
 from niceeval._discover.data_places import csv_rows, data_place
 from niceeval._discover.define_eval import EvalDefinition, case_key_problem
 from niceeval._discover.loading import error_text

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import CellType, FunctionType
 
+from niceeval._base.arguments import described
 from niceeval._base.errors import NiceevalError, Place, ProjectError
 from niceeval._base.places import shown_path
-from niceeval._discover.arguments import described
 from niceeval._discover.cases import Found, expand
 from niceeval._discover.define_eval import ATTRIBUTE, CollectedEval
 from niceeval._discover.define_experiment import ExperimentDefinition

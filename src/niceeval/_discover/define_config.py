@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
+from niceeval._base.arguments import Arguments
 from niceeval._base.places import author_place
-from niceeval._discover.arguments import Arguments
 from niceeval._discover.specs import ConfigSpec
 from niceeval._evidence.prices import Price
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
+from niceeval._base.arguments import Arguments, argument_place, described, is_coroutine_function
 from niceeval._base.errors import NiceevalError, Place, ProjectError
 from niceeval._base.places import author_place
-from niceeval._discover.arguments import Arguments, argument_place, described, is_coroutine_function
 from niceeval._discover.ids import segment_problem
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
+from niceeval._base.arguments import Arguments, argument_place, described
 from niceeval._base.errors import Place, ProjectError
 from niceeval._base.json_values import path_text
 from niceeval._base.places import author_place
-from niceeval._discover.arguments import Arguments, argument_place, described
 from niceeval._discover.specs import EvalInfo, EvalSelector, HostHook
 from niceeval._model.agent import Agent
 from niceeval._model.failure import FailureClass

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
+from niceeval._base.arguments import argument_place
 from niceeval._base.clock import utc_text
 from niceeval._base.errors import NiceevalError
-from niceeval._discover.arguments import argument_place
 from niceeval._model.result import FORMAT, SCHEMA_VERSION, Producer, RunSummary
 from niceeval._model.run_events import BudgetExceeded, EarlyExit, ExperimentOutline, RunStart
 from niceeval._plan.plan import RunPlan

@@ -5,6 +5,12 @@
     |- SelectionError        what was asked for on the command line
     |- AuthorError           an eval used `t` in a way that cannot mean what was intended
     |- AdapterError          an agent's declaration or what it returned
+    |- SandboxError          a sandbox that cannot be made or used
+    |  |- SandboxUnavailableError   the backend is not there: no engine, no key, no extra
+    |  |- SandboxUnsupportedError   this backend cannot do it
+    |  |- SandboxCommandError       a command could not be started
+    |  |- SandboxFileError          a path that cannot be read or written
+    |  `- SandboxGoneError          the sandbox ended while it was used
     `- ResultsError          results that cannot be read, written or found
 
     StopEval                 control flow inside an eval (BaseException: `except Exception` does not catch it)
@@ -92,6 +98,30 @@ class AuthorError(NiceevalError):
 
 class AdapterError(NiceevalError):
     """An agent's declaration, or what it returned, breaks the adapter contract."""
+
+
+class SandboxError(NiceevalError):
+    """A sandbox cannot be made, or not be used as it was asked to."""
+
+
+class SandboxUnavailableError(SandboxError):
+    """The backend is not there: no engine, no key, no installed extra. Nothing of the experiment can run."""
+
+
+class SandboxUnsupportedError(SandboxError):
+    """The backend cannot do what was asked for."""
+
+
+class SandboxCommandError(SandboxError):
+    """A command could not be started: it is not there, may not be executed, or its folder does not exist."""
+
+
+class SandboxFileError(SandboxError):
+    """A path in the sandbox, or one to upload, cannot be read or written."""
+
+
+class SandboxGoneError(SandboxError):
+    """The sandbox ended while it was being used: removed, expired, or its engine stopped."""
 
 
 class ResultsError(NiceevalError):

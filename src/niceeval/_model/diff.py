@@ -1,0 +1,63 @@
+"""What an agent changed in the workdir: the rules of what is looked at, and `diff.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import msgspec
+
+DEFAULT_IGNORE: Final = (
+    ".git/",
+    "node_modules/",
+    ".venv/",
+    "venv/",
+    "__pycache__/",
+    "*.pyc",
+    ".pytest_cache/",
+    ".mypy_cache/",
+    ".ruff_cache/",
+    ".cache/",
+    "dist/",
+    "build/",
+    "target/",
+    ".next/",
+    "coverage/",
+    "__niceeval__/",
+)
+"""What no diff shows unless `DiffRules` says otherwise: folders end in `/`, and match at any depth."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffRules:
+    """Which paths of the workdir count as changes: the default list, without `include`, with `ignore`.
+
+    `include=("dist/",)` looks at a folder that is ignored by default; `ignore=("*.lock",)` leaves more out. Both are
+    patterns as in the default list. `__niceeval__/` is always left out.
+    """
+
+    include: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+
+
+class OtherFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A changed path whose text is not kept: `sha256` of its content, `size` in bytes.
+
+    `mode` is in octal, as git writes it; `origin` the path that a renamed file had before.
+    """
+
+    kind: Literal["binary", "oversized", "renamed", "mode", "symlink", "repository", "special"]
+    size: int | None = None
+    sha256: str | None = None
+    mode: str | None = None
+    origin: str | None = msgspec.field(name="from", default=None)
+
+
+class StoredDiff(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`diff.json`: what changed inside the sends of an attempt. Paths are relative to the workdir, with `/`."""
+
+    generated_files: dict[str, str] = msgspec.field(name="generatedFiles")
+    deleted_files: tuple[str, ...] = msgspec.field(name="deletedFiles")
+    patches: dict[str, str] = {}
+    other_files: dict[str, OtherFile] = msgspec.field(name="otherFiles", default_factory=dict)

@@ -1,0 +1,85 @@
+"""Sandboxes of cloud services: each an extra, with its vendor's SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from niceeval._model.json_types import JsonValue
+from niceeval._model.sandbox import SandboxSpec
+from niceeval.sandbox.arguments import SpecArguments
+
+
+def e2b_sandbox(
+    *, template: str | None = None, env: Mapping[str, str] | None = None, warm_pool: int = 0
+) -> SandboxSpec:
+    """A sandbox of E2B (extra `e2b`; the key in `E2B_API_KEY`). `template`: its name or id; E2B's base otherwise."""
+    arguments = SpecArguments("e2b_sandbox", {"template": template, "env": env, "warm_pool": warm_pool})
+    options: dict[str, JsonValue] = {"template": arguments.text("template"), "env": dict(arguments.texts("env"))}
+    return _spec("e2b", options, template, 10, arguments.pool())
+
+
+def vercel_sandbox(
+    *,
+    snapshot_id: str | None = None,
+    runtime: str | None = None,
+    env: Mapping[str, str] | None = None,
+    warm_pool: int = 0,
+) -> SandboxSpec:
+    """A Vercel Sandbox (extra `vercel`; `VERCEL_API_TOKEN`, `VERCEL_TEAM_ID`, `VERCEL_PROJECT_ID`).
+
+    `snapshot_id`: a prepared file system to start from. `runtime`: Vercel's image, such as `node24`.
+    """
+    values = {"snapshot_id": snapshot_id, "runtime": runtime, "env": env, "warm_pool": warm_pool}
+    arguments = SpecArguments("vercel_sandbox", values)
+    options: dict[str, JsonValue] = {
+        "snapshot_id": arguments.text("snapshot_id"),
+        "runtime": arguments.text("runtime"),
+        "env": dict(arguments.texts("env")),
+    }
+    return _spec("vercel", options, snapshot_id or runtime, 10, arguments.pool())
+
+
+def daytona_sandbox(
+    *,
+    snapshot: str | None = None,
+    image: str | None = None,
+    env: Mapping[str, str] | None = None,
+    warm_pool: int = 0,
+) -> SandboxSpec:
+    """A Daytona sandbox (extra `daytona`; the key in `DAYTONA_API_KEY`), from a `snapshot` or an `image`."""
+    values = {"snapshot": snapshot, "image": image, "env": env, "warm_pool": warm_pool}
+    arguments = SpecArguments("daytona_sandbox", values)
+    options: dict[str, JsonValue] = {
+        "snapshot": arguments.text("snapshot"),
+        "image": arguments.text("image"),
+        "env": dict(arguments.texts("env")),
+    }
+    return _spec("daytona", options, snapshot or image, 10, arguments.pool())
+
+
+def modal_sandbox(
+    *,
+    app: str = "niceeval",
+    image: str | None = None,
+    env: Mapping[str, str] | None = None,
+    warm_pool: int = 0,
+) -> SandboxSpec:
+    """A Modal sandbox (extra `modal`; `MODAL_TOKEN_ID` and `MODAL_TOKEN_SECRET`). `image`: one of a registry."""
+    arguments = SpecArguments("modal_sandbox", {"app": app, "image": image, "env": env, "warm_pool": warm_pool})
+    options: dict[str, JsonValue] = {
+        "app": arguments.text("app"),
+        "image": arguments.text("image"),
+        "env": dict(arguments.texts("env")),
+    }
+    return _spec("modal", options, image, 10, arguments.pool())
+
+
+def _spec(name: str, options: dict[str, JsonValue], detail: str | None, concurrency: int, pool: int) -> SandboxSpec:
+    return SandboxSpec(
+        name=name,
+        backend=f"niceeval.backends.{name}",
+        options=options,
+        shown=name if detail is None else f"{name} {detail}",
+        recommended_concurrency=concurrency,
+        warm_pool=pool,
+    )

@@ -14,8 +14,9 @@ from niceeval._model.json_types import JsonValue
 class CommandResult:
     """What a command came to. `duration` in seconds; `truncated` says that output was cut.
 
-    Each stream is kept to a bound, 1 MiB where the backend says nothing else. `timed_out`: its limit passed, and its whole process tree was killed; `exit_code` is then 124. `oom_killed`: the
-    kernel killed it, or a child of it, for memory.
+    Each stream is kept to a bound, 1 MiB where the backend says nothing else. `timed_out`: its limit passed, and its
+    whole process tree was killed; `exit_code` is then 124. `oom_killed`: the kernel killed it, or a child of it, for
+    memory.
     """
 
     stdout: str

@@ -48,7 +48,7 @@ class JsonLines:
         return found
 
     def finish(self) -> list[JsonObject]:
-        """The object of a last line without an end, if it is whole; otherwise `cut` is set. Call it once, at the end."""
+        """The object of a last line without an end, if it is whole; else `cut` is set. Call it once, at the end."""
         found: list[JsonObject] = []
         if self._skipping:
             self.cut = True

@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help install demo test check format bench lock clean
+.PHONY: help install demo test check check-code format bench lock clean
 
 help:
 	@echo "make demo    run the example's evals against a real local agent (no key needed)"
@@ -29,12 +29,14 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto --ignore=tests/docs
 
-check: $(INSTALLED)
+check: check-code
+	$(BIN)/python -m pytest -n auto tests/docs
+
+check-code: $(INSTALLED)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n auto tests/docs
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix

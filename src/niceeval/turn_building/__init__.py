@@ -11,6 +11,7 @@ from niceeval.turn_building.builder import EVIDENCE, FROM_EVENTS, TurnBuilder
 from niceeval.turn_building.collected import Collected, TurnDiagnostic
 from niceeval.turn_building.json_fields import amount_of, count_of, list_of, object_of, text_of, value_of
 from niceeval.turn_building.json_lines import MAX_LINE_BYTES, JsonLines, JsonObject
+from niceeval.turn_building.seen_ids import MAX_SEEN_IDS, SeenIds
 from niceeval.turn_building.tool_names import LOAD_SKILL, ToolNames, mcp_name, mcp_parts
 
 __all__ = [
@@ -18,9 +19,11 @@ __all__ = [
     "FROM_EVENTS",
     "LOAD_SKILL",
     "MAX_LINE_BYTES",
+    "MAX_SEEN_IDS",
     "Collected",
     "JsonLines",
     "JsonObject",
+    "SeenIds",
     "ToolNames",
     "TurnBuilder",
     "TurnDiagnostic",

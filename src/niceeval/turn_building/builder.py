@@ -77,7 +77,8 @@ class TurnBuilder:
     ) -> None:
         self._downgrades = Downgrades(declared)
         self._unknown_touches = unknown_touches
-        self._events: list[KnownEvent] = []
+        self._events: list[KnownEvent | None] = []
+        self._failed: dict[str, int] = {}
         self._left = MAX_TURN_CHARS
         self._dropped = 0
         self._calls: dict[tuple[str, str], str] = {}
@@ -105,6 +106,10 @@ class TurnBuilder:
         anything else that happens ends it."""
         self._open.add("message:assistant" if kind == "message" else kind, key, text)
 
+    def end_text(self) -> None:
+        """The text that comes in pieces ends here, whatever comes next: a piece of it may be missing."""
+        self._open.close()
+
     def called(self, call_id: str, name: str, input: JsonValue, tool: str | None = None) -> bool:
         """A tool was called; `tool` is the canonical name. False for a call id that was seen: it is kept once."""
         if not self._first(self._calls, "tool", call_id, name, "is used for calls of"):
@@ -118,7 +123,8 @@ class TurnBuilder:
         if not self._first(self._results, "tool", call_id, status, "has results that are"):
             return False
         value = self._value(output, "a tool's output")
-        self._add(ActionResult(call_id=call_id, output=value, status=status), value)
+        if self._add(ActionResult(call_id=call_id, output=value, status=status), value) and status == "failed":
+            self._failed[call_id] = len(self._events) - 1
         return True
 
     def subagent(self, call_id: str, name: str, remote_url: str | None = None) -> bool:
@@ -135,6 +141,19 @@ class TurnBuilder:
         value = self._value(output, "a subagent's output")
         self._add(SubagentCompleted(call_id=call_id, output=value, status=status), value)
         return True
+
+    def amend(self, call_id: str, status: ActionStatus | None) -> None:
+        """Correct what was said of a call that failed, where the source only says later whose fault it was: another
+        status replaces `failed`, and None withdraws the result, so that nothing is claimed of the call."""
+        place = self._failed.pop(call_id, None)
+        if place is None:
+            return
+        event = self._events[place]
+        assert isinstance(event, ActionResult)
+        self._events[place] = None
+        if status is not None:
+            self._events[place] = ActionResult(call_id=call_id, output=event.output, status=status)
+            self._results["tool", call_id] = status
 
     def was_called(self, call_id: str) -> bool:
         """Whether a tool call of this id was collected."""
@@ -243,7 +262,7 @@ class TurnBuilder:
             self.diagnostic("turn-cut", reason)
         return Collected(
             turn=Turn(
-                events=tuple(self._events),
+                events=tuple(event for event in self._events if event is not None),
                 status=status or self._status,
                 data=self._data,
                 usage=self._usage.total(),
@@ -289,16 +308,17 @@ class TurnBuilder:
         kept: JsonValue = plain
         return kept
 
-    def _add(self, event: KnownEvent, content: JsonValue = None) -> None:
+    def _add(self, event: KnownEvent, content: JsonValue = None) -> bool:
         self._open.close()
         cost = _EVENT_COST + _size(content)
         if len(self._events) >= MAX_EVENTS or cost > self._left:
             # Once full, always full: what is kept is what came first, without holes.
             self._left = 0
             self._dropped += 1
-            return
+            return False
         self._left -= cost
         self._events.append(event)
+        return True
 
     def _first(self, seen: dict[tuple[str, str], str], kind: str, call_id: str, what: str, verb: str) -> bool:
         known = seen.get((kind, call_id))

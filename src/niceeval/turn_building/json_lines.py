@@ -22,11 +22,19 @@ class JsonLines:
 
     A line that is no valid UTF-8 may have lost a key as well as a character of a text, so it is not evidence and is
     left out; with `replace_invalid` it is decoded with U+FFFD in the bad places, and counted all the same.
+    With `mark_holes` an empty object stands where a line was left out, for whom joins what two lines say.
     """
 
-    def __init__(self, *, max_line_bytes: int = MAX_LINE_BYTES, replace_invalid: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        max_line_bytes: int = MAX_LINE_BYTES,
+        replace_invalid: bool = False,
+        mark_holes: bool = False,
+    ) -> None:
         self._max = max_line_bytes
         self._replace = replace_invalid
+        self._holes = mark_holes
         self._rest = bytearray()
         self._skipping = False
         self.objects = 0
@@ -91,6 +99,7 @@ class JsonLines:
         if self._skipping:
             self._skipping = False
             self.too_long += 1
+            self._hole(found)
             return
         line = bytes(self._rest).strip(b" \t\r")
         self._rest = bytearray()
@@ -103,18 +112,25 @@ class JsonLines:
         except UnicodeDecodeError:
             self.invalid_utf8 += 1
             if not self._replace:
+                self._hole(found)
                 return
             text = line.decode(errors="replace")
         try:
             value = _decoded(text)
         except (ValueError, RecursionError):
             self.not_json += 1
+            self._hole(found)
             return
         if isinstance(value, dict):
             self.objects += 1
             found.append(value)
         else:
             self.not_object += 1
+            self._hole(found)
+
+    def _hole(self, found: list[JsonObject]) -> None:
+        if self._holes:
+            found.append({})
 
 
 def _decoded(text: str) -> Any:

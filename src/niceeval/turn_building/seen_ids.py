@@ -19,9 +19,10 @@ class SeenIds:
         """Whether this id was not seen before; what has no id is always new."""
         if id is None:
             return True
-        if id in self._ids:
+        key = id[:200]
+        if key in self._ids:
             return False
-        self._ids[id[:200]] = None
+        self._ids[key] = None
         if len(self._ids) > self._most:
             del self._ids[next(iter(self._ids))]
         return True

@@ -1,0 +1,1 @@
+"""The Bub command line as an agent."""

@@ -1,0 +1,1 @@
+"""The Claude Code command line as an agent."""

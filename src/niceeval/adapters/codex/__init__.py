@@ -1,0 +1,1 @@
+"""The Codex command line as an agent."""

@@ -1,0 +1,1 @@
+"""The Gemini CLI command line as an agent."""

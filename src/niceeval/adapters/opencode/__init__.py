@@ -1,0 +1,1 @@
+"""The opencode command line as an agent."""

@@ -11,7 +11,7 @@ def web_agent(base_url: str) -> Agent:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from niceeval._base.errors import AdapterError, NiceevalError
@@ -109,6 +109,7 @@ def define_agent(
     teardown: Hook | None = None,
     version: str | Callable[[], str] | None = None,
     classify_failure: Callable[[BaseException], FailureClass | None] | None = None,
+    secret_env: Sequence[str] = (),
 ) -> Agent:
     """An agent that the adapter calls directly: an HTTP service, an SDK, a function.
 
@@ -116,10 +117,12 @@ def define_agent(
     `setup(ctx)` and `teardown(ctx)` run once per attempt; teardown runs whenever setup was entered. `version` says
     what niceeval cannot see of the agent, such as a service's build. `classify_failure(error)` says of an exception
     that `send` raised whether the input was certainly not accepted, so that it is sent again, or what it dooms.
+    `secret_env` names the environment variables whose values are secrets, whatever they are called: they are replaced
+    in everything that is stored or shown.
 
     Raises AdapterError (`coverage-missing`, `coverage-invalid`, `agent-invalid`), naming the agent and the channel.
     """
-    return _define("direct", name, evidence_coverage, send, setup, teardown, version, classify_failure)
+    return _define("direct", name, evidence_coverage, send, setup, teardown, version, classify_failure, secret_env)
 
 
 def define_sandbox_agent(
@@ -131,13 +134,14 @@ def define_sandbox_agent(
     teardown: SandboxHook | None = None,
     version: str | Callable[[], str] | None = None,
     classify_failure: Callable[[BaseException], FailureClass | None] | None = None,
+    secret_env: Sequence[str] = (),
 ) -> Agent:
     """An agent whose commands run in a sandbox: as `define_agent`, but every callback's context has `ctx.sandbox`.
 
     Raises as `define_agent`. No sandbox backend is part of this version, so an experiment with such an agent is
     refused before anything runs (`sandbox-not-set`).
     """
-    return _define("sandbox", name, evidence_coverage, send, setup, teardown, version, classify_failure)
+    return _define("sandbox", name, evidence_coverage, send, setup, teardown, version, classify_failure, secret_env)
 
 
 def _define(
@@ -149,6 +153,7 @@ def _define(
     teardown: Any,
     version: Any,
     classify_failure: Any,
+    secret_env: object,
 ) -> Agent:
     try:
         agent_name = _valid_name(name)
@@ -156,6 +161,7 @@ def _define(
         if not (version is None or isinstance(version, str) or callable(version)):
             raise _invalid(f"agent {agent_name}: version is {type(version).__name__}", "give text, or a callable")
         checked = _valid_coverage(agent_name, coverage)
+        variables = _valid_variables(agent_name, secret_env)
     except NiceevalError as error:
         raise error.at(author_place()) from None
     return Agent(
@@ -167,6 +173,7 @@ def _define(
         teardown=teardown,
         version=version,
         classify_failure=classify_failure,
+        secret_env=variables,
     )
 
 
@@ -174,6 +181,12 @@ def _valid_name(name: object) -> str:
     if not isinstance(name, str) or not name.strip():
         raise _invalid(f"an agent's name is {name!r}", 'give it a name: define_agent(name="support-bot", ...)')
     return name
+
+
+def _valid_variables(agent: str, names: object) -> tuple[str, ...]:
+    if isinstance(names, Sequence) and not isinstance(names, str) and all(isinstance(name, str) for name in names):
+        return tuple(names)
+    raise _invalid(f"agent {agent}: secret_env is {names!r}", 'name the variables: secret_env=["SERVICE_KEY"]')
 
 
 def _require_callables(agent: str, **callbacks: Any) -> None:

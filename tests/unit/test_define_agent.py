@@ -77,3 +77,13 @@ def test_a_function_that_cannot_take_what_it_is_given(
 def test_whatever_can_take_it_is_an_agents_send(send: Callable[..., Any]) -> None:
     """The names are the author's; of a wrapper its own signature counts."""
     assert an_agent(send=send).send is send
+
+
+@pytest.mark.parametrize("names", ["SERVICE_KEY", [1], None])
+def test_secret_variables_are_given_by_name(names: object) -> None:
+    """One text would be read letter by letter, and nothing would be hidden."""
+    with pytest.raises(AdapterError) as caught:
+        an_agent(secret_env=names)
+    assert caught.value.code == "agent-invalid"
+    assert "secret_env" in str(caught.value)
+    assert an_agent(secret_env=["SERVICE_KEY"]).secret_env == ("SERVICE_KEY",)

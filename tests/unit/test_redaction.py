@@ -41,6 +41,12 @@ def test_secrets_are_values_of_credentials_and_of_dotenv() -> None:
     assert secret_values(environ, dotenv) == {"sk-12345678", "hunter22", "http://support.internal"}
 
 
+def test_a_variable_that_an_agent_names_is_a_secret() -> None:
+    """Whatever it is called; one that is not set is nothing."""
+    environ = {"SUPPORT_PASS": "hunter2222", "HOME": "/home/somebody"}
+    assert secret_values(environ, {}, ("SUPPORT_PASS", "NOT_SET")) == {"hunter2222"}
+
+
 def test_every_occurrence_is_replaced() -> None:
     """The longer of two secrets goes first."""
     redact = Redactor(["abcdef", "abcdefgh"])

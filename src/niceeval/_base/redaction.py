@@ -41,14 +41,15 @@ def _is_secret(value: str) -> bool:
     return len(value) >= MIN_SECRET and value not in VOCABULARY and not (value.isdigit() and len(value) < 9)
 
 
-def secret_values(environ: Mapping[str, str], dotenv: Mapping[str, str]) -> frozenset[str]:
+def secret_values(environ: Mapping[str, str], dotenv: Mapping[str, str], named: Iterable[str] = ()) -> frozenset[str]:
     """The values to hide: every value of the project's `.env`, and of the environment those whose name looks like a
-    credential; the passwords inside URLs of either.
+    credential or is one of `named`; the passwords inside URLs of either.
 
     Values of fewer than `MIN_SECRET` characters, and common words, are left alone.
     """
     found = {value.strip() for value in dotenv.values()}
     found.update(value.strip() for name, value in environ.items() if looks_like_credential(name))
+    found.update(environ[name].strip() for name in named if name in environ)
     for value in (*environ.values(), *dotenv.values()):
         found.update(_URL_PASSWORD.findall(value))
     return frozenset(value for value in found if _is_secret(value))

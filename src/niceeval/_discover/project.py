@@ -6,7 +6,7 @@ import contextlib
 import importlib.machinery
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -52,7 +52,7 @@ def load_project(start: Path, *, note_reads: bool = False) -> Project:
         sys.path.append(str(root))
     return _Loading(root).project(
         warnings=[*warnings, *_shadowed_folders(root), *_misnamed_evals(root / "evals")],
-        secrets=secret_values(os.environ, variables),
+        variables=variables,
     )
 
 
@@ -66,11 +66,12 @@ class _Loading:
         self._problems: list[tuple[Path, NiceevalError]] = []
         self._reported: set[tuple[str, Place]] = set()
 
-    def project(self, *, warnings: list[ProjectError], secrets: frozenset[str]) -> Project:
+    def project(self, *, warnings: list[ProjectError], variables: Mapping[str, str]) -> Project:
         config = self._config()
         evals = self._evals()
         experiments = self._experiments()
         problems = self._all_problems()
+        named = {name for experiment in experiments for name in experiment.agent.secret_env}
         problem_files = tuple(self._relative(file) for file, _ in problems)
         config_file = self._root / CONFIG_FILE
         return Project(
@@ -83,7 +84,7 @@ class _Loading:
             broken=tuple(dict.fromkeys(problem_files)),
             config_problem=next((problem for file, problem in problems if file == config_file), None),
             warnings=tuple(warnings),
-            secrets=secrets,
+            secrets=secret_values(os.environ, variables, named),
         )
 
     def _relative(self, file: Path) -> str:

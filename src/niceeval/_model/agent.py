@@ -128,6 +128,7 @@ class Agent:
 
     `version` (text, or a callable giving it) says what niceeval cannot see: a service's build, an image digest.
     `classify_failure(error)` names failures of `send` that are safe to retry, or that doom more than one attempt.
+    `secret_env` names variables of this machine that the agent is given: their values never reach results or terminal.
     """
 
     name: str
@@ -138,3 +139,4 @@ class Agent:
     teardown: Callable[[Any], Awaitable[None] | None] | None = None
     version: str | Callable[[], str] | None = None
     classify_failure: Callable[[BaseException], FailureClass | None] | None = None
+    secret_env: tuple[str, ...] = ()

@@ -243,9 +243,13 @@ class TurnBuilder:
 
     # How it ended -----------------------------------------------------------------------------------------------
 
-    def failed(self, message: str) -> None:
-        """The agent did badly and the turn ended in this error; it is kept as an error event."""
-        self.error(message)
+    def failed(self, message: str, *, said: bool = True) -> None:
+        """The agent did badly and the turn ended in this error. What the agent said itself is kept as an error event;
+        what is only concluded (`said=False`), such as an end without a result, is a diagnostic."""
+        if said:
+            self.error(message)
+        else:
+            self.diagnostic("turn-ended-badly", message)
         self._status = "failed"
 
     def waiting(self) -> None:

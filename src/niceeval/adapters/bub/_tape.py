@@ -104,7 +104,7 @@ class Tape:
             )
         elif self._ended is not None and exit_code not in (0, None):
             builder.partial("status", f"the tape ends well and Bub exited with {exit_code}")
-            builder.failed(f"exit code {exit_code}")
+            builder.failed(f"exit code {exit_code}", said=False)
         return builder.build()
 
     def _missing(self, killed: bool) -> str | None:

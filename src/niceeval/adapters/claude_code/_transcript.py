@@ -266,10 +266,10 @@ class Transcript:
         if last is not None and not isinstance(error, bool):
             self._builder.partial("status", "the result line does not say whether it is an error")
         if error is True or (last is None and exit_code != 0) or any(one["is_error"] is True for one in self._results):
-            self._builder.failed(_failure(last, exit_code))
+            self._builder.failed(_failure(last, exit_code), said=last is not None)
         elif last is not None and exit_code not in (0, None):
             self._builder.partial("status", f"the CLI reported success and exited with {exit_code}")
-            self._builder.failed(f"exit code {exit_code}")
+            self._builder.failed(f"exit code {exit_code}", said=False)
 
     def _missing(self, killed: bool) -> str | None:
         if killed:

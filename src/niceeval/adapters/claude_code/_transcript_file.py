@@ -108,8 +108,8 @@ class TranscriptFile:
             self._builder.add_usage(Usage(requests=self._blocks.requests))
         if self._failed is not None:
             self._builder.failed(self._failed)
-        elif missing or exit_code not in (0, None):
-            self._builder.failed(missing or f"Claude Code exited with {exit_code}")
+        elif killed or exit_code not in (0, None):
+            self._builder.failed(missing or f"Claude Code exited with {exit_code}", said=False)
         return self._builder.build()
 
     def _missing(self, killed: bool) -> str | None:
@@ -129,7 +129,7 @@ class TranscriptFile:
         if kind == "assistant":
             self._assistant(line, child)
         elif kind == "user":
-            self._user(line)
+            self._user(line, child)
         elif kind == "system":
             self._system(line)
         elif kind == _END_MARK:
@@ -152,14 +152,14 @@ class TranscriptFile:
         else:
             self._builder.add_usage(usage, id)
 
-    def _user(self, line: JsonObject) -> None:
+    def _user(self, line: JsonObject, child: bool) -> None:
         decision = text_of(line, "permissionDecision", "decision")
         refused = frozenset(
             call_id
             for block in list_of(line, "message", "content")
             if decision in ("reject", "deny") and (call_id := text_of(block, "tool_use_id"))
         )
-        if self._blocks.user(line, rejected=refused, details=line.get("toolUseResult")):
+        if self._blocks.user(line, rejected=refused, details=line.get("toolUseResult")) and not child:
             self._ended = False
 
     def _system(self, line: JsonObject) -> None:

@@ -67,13 +67,13 @@ class Rollout:
         *,
         skip_turns: int = 0,
         child: bool = False,
-        before_message: Callable[[], None] | None = None,
+        after_message: Callable[[], None] | None = None,
     ) -> None:
         self._builder = builder
         self._lines = JsonLines()
         self._skip = skip_turns
         self._child = child
-        self._before_message = before_message
+        self._after_message = after_message
         self._ordinal = -1
         self._out_of_order = False
         self._seen = SeenIds()
@@ -191,9 +191,9 @@ class Rollout:
         if text_of(payload, "role") != "assistant" or self._child or not self._seen.first(text_of(payload, "id")):
             return
         text = "".join(text_of(part, "text") or "" for part in list_of(payload, "content"))
-        if self._before_message is not None:
-            self._before_message()
         self._builder.message(text)
+        if self._after_message is not None:
+            self._after_message()
 
     def _call(self, payload: Any, kind: str) -> None:
         call_id = text_of(payload, "call_id") or text_of(payload, "id")
@@ -263,6 +263,7 @@ def read_children(builder: TurnBuilder, main: Rollout, children: Iterable[Iterab
         found += 1
         if child.usage is not None:
             builder.add_usage(child.usage)
+            builder.add_usage(Usage(requests=child.requests))
         else:
             builder.partial("usage", "a subagent's rollout has no usage")
         call_id = _call_of(main, child.thread_id)

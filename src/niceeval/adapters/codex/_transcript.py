@@ -192,13 +192,17 @@ class Transcript:
         waiting = list(reversed(self._errors))
         said = 0
 
-        def before_message() -> None:
-            nonlocal said
+        def place_errors() -> None:
             while waiting and waiting[-1][0] <= said:
                 builder.error(waiting.pop()[1])
-            said += 1
 
-        rollout = Rollout(builder, skip_turns=skip_turns, before_message=before_message)
+        def after_message() -> None:
+            nonlocal said
+            said += 1
+            place_errors()
+
+        place_errors()
+        rollout = Rollout(builder, skip_turns=skip_turns, after_message=after_message)
         for chunk in chunks:
             rollout.feed(chunk)
         rollout.finish()
@@ -254,10 +258,10 @@ class Transcript:
             builder.failed(self._failure)
         elif self._ended is None and exit_code != 0:
             code = "" if exit_code is None else f" (exit code {exit_code})"
-            builder.failed(f"Codex ended without an end of the turn{code}")
+            builder.failed(f"Codex ended without an end of the turn{code}", said=False)
         elif self._ended is not None and exit_code not in (0, None):
             builder.partial("status", f"Codex reported success and exited with {exit_code}")
-            builder.failed(f"exit code {exit_code}")
+            builder.failed(f"exit code {exit_code}", said=False)
 
 
 def parse(

@@ -103,10 +103,10 @@ class Transcript:
             builder.failed(text_of(self._result, "error", "message") or "Gemini CLI reported an error")
         elif self._result is None and exit_code != 0:
             code = "" if exit_code is None else f" (exit code {exit_code})"
-            builder.failed(f"Gemini CLI ended without a result{code}")
+            builder.failed(f"Gemini CLI ended without a result{code}", said=False)
         elif exit_code not in (0, None):
             builder.partial("status", f"Gemini CLI reported success and exited with {exit_code}")
-            builder.failed(f"exit code {exit_code}")
+            builder.failed(f"exit code {exit_code}", said=False)
         return builder.build()
 
     def _missing(self, killed: bool) -> str | None:

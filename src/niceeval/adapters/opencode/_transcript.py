@@ -95,10 +95,10 @@ class Transcript:
         if self._steps:
             builder.add_usage(Usage(requests=self._steps))
         if self._errors and exit_code != 0:
-            builder.failed(self._errors[-1])
+            builder.failed(self._errors[-1], said=False)
         elif exit_code not in (0, None) or (missing and exit_code is None):
             builder.partial("status", "the stream does not say why opencode ended")
-            builder.failed(missing or f"exit code {exit_code}")
+            builder.failed(missing or f"exit code {exit_code}", said=False)
         return builder.build()
 
     def _missing(self, exit_code: int | None, killed: bool) -> str | None:
@@ -176,9 +176,8 @@ class Transcript:
         if name == "task":
             self._tasks += self._builder.subagent(call_id, text_of(given, "subagent_type") or "subagent")
         if status == "completed":
-            failed = (
-                tool == "shell" and "exit" in object_of(state, "metadata") and value_of(state, "metadata", "exit") != 0
-            )
+            details = object_of(state, "metadata")
+            failed = tool == "shell" and "exit" in details and details["exit"] != 0
             self._builder.result(call_id, state.get("output"), "failed" if failed else "completed")
         elif status == "error":
             error = text_of(state, "error") or ""

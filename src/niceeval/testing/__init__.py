@@ -1,9 +1,26 @@
-"""What adapter authors test with: `check_agent` drives an agent through its contract and reports, check by check."""
+"""What adapter authors test with.
+
+`check_agent` drives an agent through its contract and reports, check by check; `model_server` is a scripted model that
+the agent can ask (what it says: `niceeval.testing.scenarios`).
+"""
 
 from __future__ import annotations
 
 from niceeval.testing._agent.check_agent import check_agent, check_agent_sync
 from niceeval.testing._agent.probes import Approval, Probes
 from niceeval.testing._agent.report import EventRef, Finding, Report
+from niceeval.testing._model_server.recorded import RecordedRequest
+from niceeval.testing._model_server.server import ModelServer, model_server
 
-__all__ = ["Approval", "EventRef", "Finding", "Probes", "Report", "check_agent", "check_agent_sync"]
+__all__ = [
+    "Approval",
+    "EventRef",
+    "Finding",
+    "ModelServer",
+    "Probes",
+    "RecordedRequest",
+    "Report",
+    "check_agent",
+    "check_agent_sync",
+    "model_server",
+]

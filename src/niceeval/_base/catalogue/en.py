@@ -52,6 +52,11 @@ ERRORS: dict[str, tuple[str, str]] = {
         "move the call to module level",
     ),
     "data-file": ("{file}: {problem}", "correct the file, or the path given to {loader}"),
+    # Testing.
+    "model-server-address": (
+        "a model server cannot listen on {host} port {port}: {reason}",
+        "give host= an address of this machine, and port=0 for a free port",
+    ),
     # Agents.
     "coverage-missing": (
         "agent {agent} says nothing about {channels}",
@@ -73,6 +78,13 @@ ERRORS: dict[str, tuple[str, str]] = {
     "sandbox-gone": ("{backend}: the sandbox is gone: {problem}", "{fix}"),
     "sandbox-command": ("{command}: {problem}", "{fix}"),
     "sandbox-file": ("{path}: {problem}", "{fix}"),
+    "cli-missing": ("{cli} cannot be used: {problem}", "{fix}"),
+    "cli-version": ("{cli}: {problem}", "{fix}"),
+    "cli-key": (
+        "agent {agent} needs {variable}, which is not set",
+        "set {variable} in the environment or in .env; api_key_env=None where the CLI is logged in already",
+    ),
+    "cli-failed": ("{cli} ended with exit code {exit_code} before the model answered: {said}", "{fix}"),
     "adapter-error": ("{error}", "fix the agent, or the adapter at the line above"),
     "turn-malformed": ("{agent} returned a turn that cannot be used: {problem}", "{fix}"),
     "timeout": ("{limit} passed in {phase}", "raise timeout=, or see where it hangs"),

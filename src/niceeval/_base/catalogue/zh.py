@@ -40,6 +40,11 @@ ERRORS: dict[str, tuple[str, str]] = {
     "flags-not-json": ("flags.{path} 不是 JSON：{problem}", "只用 str、int、float、bool、None、list 和 dict"),
     "loader-in-test": ("{loader} 在 eval 运行时才调用，它读的数据进不了指纹", "把这个调用移到模块顶层"),
     "data-file": ("{file}：{problem}", "改正文件，或者改正传给 {loader} 的路径"),
+    # Testing.
+    "model-server-address": (
+        "模型服务器无法监听 {host} 端口 {port}：{reason}",
+        "host= 要写本机的地址；port=0 会自动选一个空闲端口",
+    ),
     # Agents.
     "coverage-missing": (
         "agent {agent} 没有说明 {channels}",
@@ -61,6 +66,13 @@ ERRORS: dict[str, tuple[str, str]] = {
     "sandbox-gone": ("{backend}：sandbox 已经不在了：{problem}", "{fix}"),
     "sandbox-command": ("{command}：{problem}", "{fix}"),
     "sandbox-file": ("{path}：{problem}", "{fix}"),
+    "cli-missing": ("{cli} 不能使用：{problem}", "{fix}"),
+    "cli-version": ("{cli}：{problem}", "{fix}"),
+    "cli-key": (
+        "agent {agent} 需要 {variable}，但它没有设置",
+        "在环境变量或 .env 里设置 {variable}；CLI 已经登录时用 api_key_env=None",
+    ),
+    "cli-failed": ("模型还没有回答，{cli} 就以退出码 {exit_code} 结束：{said}", "{fix}"),
     "adapter-error": ("{error}", "修正 agent，或者上面那一行的 adapter"),
     "turn-malformed": ("{agent} 返回的 turn 无法使用：{problem}", "{fix}"),
     "timeout": ("在 {phase} 阶段超过了 {limit}", "调大 timeout=，或者查出卡在哪里"),

@@ -25,6 +25,13 @@ from niceeval.testing._model_server.sse import named
 SIGNATURE = "scripted-signature"
 """What a thinking block is signed with."""
 
+_UNWRITTEN: Mapping[str, Mapping[str, Any]] = {
+    "thinking": {"thinking": "", "signature": ""},
+    "text": {"text": ""},
+    "tool_use": {"input": {}},
+}
+"""Blocks as they are announced, before anything of them was written."""
+
 _ERROR_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -136,10 +143,7 @@ def _events(answer: Answer, request: ModelRequest) -> Iterator[bytes]:
 
 def _block_events(index: int, block: Body) -> Iterator[bytes]:
     kind = block["type"]
-    empty: dict[str, Any] = {"tool_use": {"input": {}}, "text": {"text": ""}}.get(
-        kind, {"thinking": "", "signature": ""}
-    )
-    start = {"type": "content_block_start", "index": index, "content_block": {**block, **empty}}
+    start = {"type": "content_block_start", "index": index, "content_block": {**block, **_UNWRITTEN[kind]}}
     yield named("content_block_start", start)
     for delta in _deltas(kind, block):
         yield named("content_block_delta", {"type": "content_block_delta", "index": index, "delta": delta})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import select
 import socket
+import sys
 import threading
 import time
 import zlib
@@ -87,8 +88,6 @@ class LoopbackServer(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that leaves is no error of ours; anything else is shown as the standard library shows it."""
-        import sys
-
         if not isinstance(sys.exception(), (ConnectionError, TimeoutError)):
             super().handle_error(request, client_address)
 
@@ -213,9 +212,10 @@ class Handler(BaseHTTPRequestHandler):
         if not poller.poll(0):
             return False
         try:
-            return self.connection.recv(1, socket.MSG_PEEK) == b""
+            peeked: bytes = self.connection.recv(1, socket.MSG_PEEK)
         except OSError:
             return True
+        return peeked == b""
 
     def _refuse(self, error: BodyError) -> None:
         body = json_bytes({"error": {"message": str(error), "type": "invalid_request_error"}})

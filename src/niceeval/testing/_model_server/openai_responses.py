@@ -170,10 +170,10 @@ def _event_bodies(answer: Answer, head: Body, whole: Body) -> Iterator[dict[str,
 
 def _opened(item: Body) -> dict[str, Any]:
     """The item as it is announced, before anything of it was written."""
-    empty: dict[str, Any] = {"reasoning": {"summary": []}, "message": {"content": [], "status": "in_progress"}}.get(
-        item["type"], {("input" if item["type"] == "custom_tool_call" else "arguments"): "", "status": "in_progress"}
-    )
-    return {**item, **empty}
+    if item["type"] == "reasoning":
+        return {**item, "summary": []}
+    written = {"message": "content", "custom_tool_call": "input"}.get(item["type"], "arguments")
+    return {**item, written: type(item[written])(), "status": "in_progress"}
 
 
 def _inner(item: Body, place: Body) -> Iterator[dict[str, Any]]:

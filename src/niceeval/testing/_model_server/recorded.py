@@ -79,7 +79,8 @@ def redacted_path(path: str) -> str:
 
 def redacted_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], frozenset[bytes]]:
     """The headers without credentials, and what credentials are compared by."""
-    shown, digests = {}, set()
+    shown: dict[str, str] = {}
+    digests: set[bytes] = set()
     for name, value in headers.items():
         shown[name] = REDACTED if _is_secret(name) else value
         if _is_secret(name):

@@ -35,7 +35,7 @@ class Scenario:
     repeats: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+        if not _is_name(self.name):
             raise argument_error("Scenario", "name", f"is {self.name!r}", "use letters, digits, '-', '_' and '.'")
         if isinstance(self.steps, str) or not self.steps:
             raise argument_error("Scenario", "steps", "holds no step", 'Scenario("hello", [say("Hello!")])')
@@ -50,6 +50,10 @@ class Selected:
     scenario: Scenario
     answered: int
     conversation: tuple[str, ...]
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
 class NotScripted(Exception):

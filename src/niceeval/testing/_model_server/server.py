@@ -17,7 +17,7 @@ from niceeval.testing._model_server.recorded import RecordedRequest, Recorder
 from niceeval.testing._model_server.scenario import Scenario
 from niceeval.testing._model_server.script import MAX_ANSWERS, Script
 from niceeval.testing._model_server.side_requests import SIDE_REQUESTS, SideRequest
-from niceeval.testing._model_server.steps import StepLike, argument_error
+from niceeval.testing._model_server.steps import StepLike, argument_error, is_whole
 
 POLL_INTERVAL = 0.05
 """Seconds in which the accepting thread sees that it should stop."""
@@ -162,7 +162,7 @@ def model_server(
     Raises AuthorError (`bad-argument`).
     """
     _check_address(host, port)
-    if isinstance(max_answers, bool) or not isinstance(max_answers, int) or max_answers < 1:
+    if not is_whole(max_answers, 1):
         raise argument_error("model_server", "max_answers", f"is {max_answers!r}", "give a whole number from 1")
     if isinstance(models, str) or not all(isinstance(name, str) for name in models):
         raise argument_error("model_server", "models", "is no list of names", 'models=["my-model"]')
@@ -191,5 +191,5 @@ def _check_address(host: object, port: object) -> None:
     except ValueError:
         if host != "localhost":
             raise argument_error("model_server", "host", f"is {host!r}", 'host="127.0.0.1"') from None
-    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65535:
+    if not is_whole(port, 0, 65535):
         raise argument_error("model_server", "port", f"is {port!r}", "port=0 for a free one")

@@ -93,14 +93,14 @@ def empty(*, usage: Usage | None = DEFAULT_USAGE) -> Step:
 
 def fail(status: int, message: str = "scripted error", *, type: str | None = None) -> Step:
     """An HTTP error, each time; its body has the protocol's own shape."""
-    if isinstance(status, bool) or not isinstance(status, int) or not 400 <= status <= 599:
+    if not is_whole(status, 400, 599):
         raise argument_error("fail", "status", f"is {status!r}; it is 400 to 599", "fail(500)")
     return Step(status=status, error=_text("fail", "message", message), error_type=type)
 
 
 def rate_limited(times: int, then: StepLike, *, retry_after: float = 0.0) -> Step:
     """HTTP 429 with `Retry-After` (seconds), `times` times in a conversation; then `then` is answered."""
-    if isinstance(times, bool) or not isinstance(times, int) or times < 1:
+    if not is_whole(times, 1):
         raise argument_error("rate_limited", "times", f"is {times!r}; it is a whole number from 1", "times=1")
     headers = {"retry-after": f"{_seconds('rate_limited', 'retry_after', retry_after):g}"}
     return Step(status=429, error="scripted rate limit", headers=headers, times=times, then=then)
@@ -116,7 +116,7 @@ def cut(step: Step | Operation | str, after: int = 2) -> Step:
 
     An answer that is not streamed is closed in the middle of its body.
     """
-    if isinstance(after, bool) or not isinstance(after, int) or after < 0:
+    if not is_whole(after, 0):
         raise argument_error("cut", "after", f"is {after!r}; it is a whole number from 0", "after=2")
     return replace(as_step(step), cut_after=after)
 
@@ -179,6 +179,11 @@ def checked_steps(steps: Sequence[object]) -> None:
 def argument_error(call_name: str, argument: str, problem: str, fix: str) -> AuthorError:
     """`bad-argument`: what a script says cannot be meant."""
     return AuthorError("bad-argument", call=call_name, argument=argument, problem=problem, fix=fix)
+
+
+def is_whole(value: object, least: int, most: float = math.inf) -> bool:
+    """Whether it is a whole number within the bounds."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def _text(call_name: str, argument: str, value: object) -> str:

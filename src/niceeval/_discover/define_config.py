@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, cast
 
 from niceeval._base.arguments import Arguments
 from niceeval._base.places import author_place
+from niceeval._discover.define_experiment import sandbox_argument
 from niceeval._discover.specs import ConfigSpec
 from niceeval._evidence.prices import Price
+from niceeval._model.sandbox import SandboxSpec
 
 if TYPE_CHECKING:
     from niceeval._reporters.protocol import Reporter
@@ -21,12 +23,14 @@ def define_config(
     timeout: float | None = None,
     pricing: Mapping[str, Price] | None = None,
     reporters: Sequence[Reporter] = (),
+    sandbox: SandboxSpec | None = None,
 ) -> ConfigSpec:
     """The project's defaults: assign it to `config` in `niceeval_config.py`.
 
     `name` is shown above a run. `max_concurrency`: attempts at the same time (10 where nothing is said). `timeout`:
     seconds for one attempt (600). `pricing`: `{"acme-1": Price(...), "acme/*": Price(...)}`, for models whose cost is
-    not measured. `reporters`: objects that are told what happens in every run (`niceeval.reporters`).
+    not measured. `reporters`: objects that are told what happens in every run (`niceeval.reporters`). `sandbox`: where
+    the commands of sandbox agents run, in experiments that say nothing of it (`niceeval.sandbox`).
 
     Raises ProjectError (`bad-argument`).
     """
@@ -36,6 +40,7 @@ def define_config(
         "timeout": timeout,
         "pricing": pricing,
         "reporters": reporters,
+        "sandbox": sandbox,
     }
     arguments = Arguments("define_config", author_place(), values)
     prices = arguments.mapping("pricing", lambda value: isinstance(value, Price), "a Price")
@@ -45,4 +50,5 @@ def define_config(
         timeout=arguments.seconds("timeout"),
         pricing=cast(dict[str, Price], prices),
         reporters=arguments.reporters("reporters"),
+        sandbox=sandbox_argument(arguments),
     )

@@ -14,6 +14,7 @@ from niceeval._base.places import author_place
 from niceeval._discover.specs import EvalInfo, EvalSelector, HostHook
 from niceeval._model.agent import Agent
 from niceeval._model.failure import FailureClass
+from niceeval._model.sandbox import SandboxSpec
 
 _KEEP: Final[Any] = object()
 _MAX_FLAG_DEPTH = 50
@@ -41,6 +42,8 @@ class ExperimentDefinition:
     setup: HostHook | None = None
     teardown: HostHook | None = None
     classify_failure: Callable[[BaseException], FailureClass | None] | None = None
+    sandbox: SandboxSpec | None = None
+    reuse_sandboxes: bool = False
 
     def replace(
         self,
@@ -60,6 +63,8 @@ class ExperimentDefinition:
         setup: Callable[[], Awaitable[None] | None] | None = _KEEP,
         teardown: Callable[[], Awaitable[None] | None] | None = _KEEP,
         classify_failure: Callable[[BaseException], FailureClass | None] | None = _KEEP,
+        sandbox: SandboxSpec | None = _KEEP,
+        reuse_sandboxes: bool = _KEEP,
     ) -> ExperimentDefinition:
         """A copy with other values: `experiments = {size: base.replace(model=f"acme-{size}") for size in sizes}`.
 
@@ -81,6 +86,8 @@ class ExperimentDefinition:
             "setup": setup,
             "teardown": teardown,
             "classify_failure": classify_failure,
+            "sandbox": sandbox,
+            "reuse_sandboxes": reuse_sandboxes,
         }
         kept = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "place"}
         changed = {name: value for name, value in given.items() if value is not _KEEP}
@@ -104,6 +111,8 @@ def define_experiment(
     setup: Callable[[], Awaitable[None] | None] | None = None,
     teardown: Callable[[], Awaitable[None] | None] | None = None,
     classify_failure: Callable[[BaseException], FailureClass | None] | None = None,
+    sandbox: SandboxSpec | None = None,
+    reuse_sandboxes: bool = False,
 ) -> ExperimentDefinition:
     """One run configuration: assign it to `experiment` in a file below `experiments/`, whose path is its id.
 
@@ -113,7 +122,9 @@ def define_experiment(
     seconds for an attempt of an eval that sets none. `budget`: US dollars that this experiment may cost; nothing more
     starts when it is used up. `max_concurrency`: attempts of this experiment at the same time.
     `setup` and `teardown` run once for the experiment, on the host, around all its attempts. `classify_failure(error)`
-    says of an error of `send` whether it is safe to retry or what it dooms, before the agent's own is asked.
+    says of an error of `send` whether it is safe to retry or what it dooms, before the agent's own is asked. `sandbox`:
+    where a sandbox agent's commands run (`niceeval.sandbox`); the config's where nothing is said. `reuse_sandboxes`
+    hands a sandbox on to the next attempt instead of making a new one; such results are marked, and never carried.
 
     Raises ProjectError (`bad-argument`, `flags-not-json`).
     """
@@ -133,6 +144,8 @@ def define_experiment(
         "setup": setup,
         "teardown": teardown,
         "classify_failure": classify_failure,
+        "sandbox": sandbox,
+        "reuse_sandboxes": reuse_sandboxes,
     }
     return _built(Arguments("define_experiment", author_place(), values))
 
@@ -156,6 +169,8 @@ def _built(arguments: Arguments) -> ExperimentDefinition:
         setup=arguments.function("setup"),
         teardown=arguments.function("teardown"),
         classify_failure=arguments.function("classify_failure"),
+        sandbox=sandbox_argument(arguments),
+        reuse_sandboxes=arguments.flag("reuse_sandboxes"),
     )
 
 
@@ -166,6 +181,16 @@ def _agent(arguments: Arguments) -> Agent:
     name = getattr(agent, "__name__", None)
     fix = f"agent={name}(...)" if callable(agent) and name else "agent=define_agent(...), or a factory that returns it"
     raise arguments.error("agent", f"is {described(agent)}; it is an Agent", fix)
+
+
+def sandbox_argument(arguments: Arguments) -> SandboxSpec | None:
+    """The argument `sandbox`: what a factory of `niceeval.sandbox` made, or None."""
+    spec = arguments["sandbox"]
+    if spec is None or isinstance(spec, SandboxSpec):
+        return spec
+    name = getattr(spec, "__name__", None)
+    fix = f"sandbox={name}(...)" if callable(spec) and name else 'sandbox=docker_sandbox(image="...")'
+    raise arguments.error("sandbox", f"is {described(spec)}; it is made by a factory of niceeval.sandbox", fix)
 
 
 def _evals(arguments: Arguments) -> EvalSelector:

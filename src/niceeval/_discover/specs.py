@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from niceeval._evidence.prices import Price
     from niceeval._model.agent import Agent
     from niceeval._model.failure import FailureClass
+from niceeval._model.sandbox import SandboxSpec
 
 
 class Missing(enum.Enum):
@@ -107,6 +108,8 @@ class ExperimentSpec:
     setup: HostHook | None = None
     teardown: HostHook | None = None
     classify_failure: Callable[[BaseException], FailureClass | None] | None = None
+    sandbox: SandboxSpec | None = None
+    reuse_sandboxes: bool = False
 
     @property
     def group(self) -> str:
@@ -123,6 +126,7 @@ class ConfigSpec:
     timeout: float | None = None
     pricing: Mapping[str, Price] = field(default_factory=dict)
     reporters: tuple[object, ...] = ()
+    sandbox: SandboxSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

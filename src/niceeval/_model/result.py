@@ -99,6 +99,19 @@ class ExperimentInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     agent_version: str | None = None
 
 
+class SandboxInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The sandbox an attempt ran in. `description` is what its backend says of it, such as an image's digest.
+
+    `reused`: another attempt had it before. `kept`: it was left standing, to be looked at.
+    """
+
+    backend: str
+    id: str
+    description: dict[str, Any] | None = None
+    reused: bool = False
+    kept: bool = False
+
+
 class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One attempt, sealed. `attempt` counts from 0; `started_at` is UTC ISO text; `duration_ms` is monotonic."""
 
@@ -135,6 +148,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     carried_from: CarriedFrom | None = msgspec.field(name="carriedFrom", default=None)
     retries: tuple[Retry, ...] = ()
     phases: dict[str, int] | None = None
+    sandbox: SandboxInfo | None = None
 
 
 class Producer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

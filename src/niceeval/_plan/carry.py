@@ -6,7 +6,8 @@ The rules (early exit means that one pass is enough):
 * without it a sample is all or nothing: carried whole where every attempt of it passed, else drawn again whole;
 * a killed run is resumed once: all that it recorded is carried, whatever came out;
 * so is what an invocation has sealed that overlaps with this one;
-* what took longer than the present timeout, or has read a file that has changed since, is run again.
+* what took longer than the present timeout, ran in a reused sandbox, or has read a file that has changed since, is run
+  again.
 """
 
 from __future__ import annotations
@@ -207,6 +208,8 @@ class _History:
             old = None
         if old is None:
             return "changed: identity (not recorded before)"
+        if newest.fingerprint == identity.fingerprint and _was_reused(newest):
+            return "ran in a reused sandbox"
         return reason_of(changes_since(old, identity, self._root) or ["identity version"])
 
     def read(self, runs: Iterable[Run]) -> None:
@@ -245,7 +248,7 @@ class _History:
             pair = (attempt.experiment_id or "", attempt.eval_id)
             if pair in self._open:
                 self._newest.setdefault(pair, attempt)
-                if attempt.fingerprint == self._fingerprints[pair]:
+                if attempt.fingerprint == self._fingerprints[pair] and not _was_reused(attempt):
                     found[pair][attempt.attempt] = attempt
         return found
 
@@ -261,6 +264,14 @@ class _History:
         if self._overlap.holds(run):
             return "sealed by an overlapping run"
         return "killed run" if run.resumable and experiment_id not in self._finished else None
+
+
+def _was_reused(attempt: Attempt) -> bool:
+    """Whether its sandbox had been another attempt's, which may have left something in it. In doubt it was."""
+    try:
+        return attempt.sandbox is not None and attempt.sandbox.reused
+    except ResultsError:
+        return True
 
 
 def _from_sample(planned: Sequence[AttemptPlan], sample: _Sample) -> dict[int, Decision]:

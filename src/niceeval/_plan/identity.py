@@ -25,10 +25,12 @@ from niceeval._discover.specs import MISSING, EvalSpec, ExperimentSpec
 from niceeval._evidence.price_table import built_in_prices
 from niceeval._evidence.prices import Price, price_of
 from niceeval._model.agent import Agent
+from niceeval._model.sandbox import SandboxSpec
 from niceeval._plan.closure import Sources, digest
 from niceeval._plan.experiment_source import experiment_digest
 from niceeval._plan.experiment_uses import ExperimentFile, keywords_left_out
 from niceeval._plan.row_data import read_whole
+from niceeval._plan.sandbox_parts import sandbox_parts
 from niceeval.loaders import loaded_files
 
 IDENTITY_VERSION = 1
@@ -149,6 +151,7 @@ class Identities:
         sources = self._experiment_sources(experiment, modules)
         parts = {f"adapter source: {path}": found for path, found in modules.items() if path not in sources}
         parts |= {f"experiment source: {path}": found for path, found in sources.items()}
+        parts |= self._sandbox_parts(experiment.sandbox, {*modules, *sources})
         parts |= self._data_parts(dict.fromkeys([experiment.path, *modules]))
         parts |= self._read_parts({experiment.path, *modules})
         parts |= {f"flags.{name}": _value(value) for name, value in experiment.flags.items()}
@@ -157,6 +160,19 @@ class Identities:
         parts |= self._price_part(experiment.model)
         if agent_version is not None:
             parts["agent version"] = _value(agent_version)
+        return parts
+
+    def _sandbox_parts(self, spec: SandboxSpec | None, known: Collection[str]) -> dict[str, str]:
+        """What the sandbox is, and the source of a user's own; of files that are `known` the digest is a part already.
+
+        What `create` was made with counts through the experiment's source, which then keeps its `sandbox=`.
+        """
+        if spec is None:
+            return {}
+        parts = dict(sandbox_parts(spec, _value, _hidden))
+        if spec.create is not None:
+            closure = self._sources.closure(_files_of(spec.create))
+            parts |= {f"sandbox source: {path}": found for path, found in closure.items() if path not in known}
         return parts
 
     def _price_part(self, model: str | None) -> dict[str, str]:
@@ -175,6 +191,8 @@ class Identities:
         experiments = [experiment.path, *(path for path in others if path.startswith(_EXPERIMENTS))]
         imported = {found for path in others for found in self._sources.imports(self._root / path)}
         left_out = self._left_out(experiments, others)
+        if experiment.sandbox is not None and experiment.sandbox.create is not None:
+            left_out -= {"sandbox"}
         whole = {path: path != experiment.path or self._root / path in imported for path in experiments}
         return {path: self._experiment_source(path, entry, left_out, whole=whole[path]) for path in experiments}
 
@@ -221,6 +239,10 @@ def _given(spec: EvalSpec) -> tuple[object, object]:
 def _value(value: object) -> str:
     text = json.dumps(value, sort_keys=True, ensure_ascii=False)
     return text if len(text) <= _MAX_SHOWN else digest(text.encode("utf-8", "surrogatepass"))
+
+
+def _hidden(value: object) -> str:
+    return digest(json.dumps(value, sort_keys=True, ensure_ascii=True).encode())
 
 
 def _shown_price(price: Price) -> str:

@@ -58,8 +58,8 @@ class Looked:
 class RunPlan:
     """One run: attempts in the order of experiment, eval, attempt.
 
-    `experiments` are those with attempts; their `runs` and `early_exit` are already those of the command line, and
-    their `timeout` is what an eval without its own gets. `budget` is the whole run's, in US dollars. `problems` make
+    `experiments` are those with attempts; their `runs` and `early_exit` are already those of the command line, their
+    `sandbox` and `max_concurrency` are resolved, and their `timeout` is what an eval without its own gets. `budget` is the whole run's, in US dollars. `problems` make
     the run incomplete, `warnings` do not. `versions` (experiment id -> its agent's version), `identities`, `decisions`
     and `looked` (None where nothing was looked up) are filled in by `with_carry`.
     """
@@ -110,7 +110,7 @@ def make_plan(
     if project.config_problem is not None:
         raise project.config_problem
     selected = [
-        _resolved(experiment, project.config, runs, early_exit, timeout)
+        _resolved(experiment, project.config, runs, early_exit, timeout, max_concurrency)
         for experiment in experiments_matching(project, selector)
     ]
     evals = narrow(project, eval_prefixes, tag, selected)
@@ -130,7 +130,7 @@ def make_plan(
         config=project.config,
         attempts=attempts,
         experiments=tuple(experiment for experiment in runnable if experiment.id in with_attempts),
-        concurrency=max_concurrency or project.config.max_concurrency or DEFAULT_CONCURRENCY,
+        concurrency=max_concurrency or project.config.max_concurrency or _default_concurrency(runnable),
         strict=strict,
         budget=budget,
         title=selector or project.config.name or "every experiment",
@@ -164,14 +164,31 @@ def _usage(problem: str) -> SelectionError:
 
 
 def _resolved(
-    experiment: ExperimentSpec, config: ConfigSpec, runs: int | None, early_exit: bool | None, timeout: float | None
+    experiment: ExperimentSpec,
+    config: ConfigSpec,
+    runs: int | None,
+    early_exit: bool | None,
+    timeout: float | None,
+    max_concurrency: int | None,
 ) -> ExperimentSpec:
+    sandbox = (experiment.sandbox or config.sandbox) if experiment.agent.kind == "sandbox" else None
+    limit = experiment.max_concurrency
+    if limit is None and sandbox is not None and not (max_concurrency or config.max_concurrency):
+        limit = sandbox.recommended_concurrency
     return replace(
         experiment,
         runs=experiment.runs if runs is None else runs,
         early_exit=experiment.early_exit if early_exit is None else early_exit,
         timeout=_first(timeout, experiment.timeout, config.timeout, DEFAULT_TIMEOUT),
+        sandbox=sandbox,
+        max_concurrency=limit,
     )
+
+
+def _default_concurrency(experiments: Sequence[ExperimentSpec]) -> int:
+    """Where nobody says: the usual number, or more where a sandbox backend recommends more for its experiment."""
+    recommended = [one.sandbox.recommended_concurrency for one in experiments if one.sandbox is not None]
+    return max([DEFAULT_CONCURRENCY, *recommended])
 
 
 def _first(*values: float | None) -> float:
@@ -183,7 +200,7 @@ def _without_missing_sandbox(
 ) -> tuple[list[ExperimentSpec], list[NiceevalError]]:
     runnable, problems = [], []
     for experiment in experiments:
-        if experiment.agent.kind == "sandbox":
+        if experiment.agent.kind == "sandbox" and experiment.sandbox is None:
             problems.append(NiceevalError("sandbox-not-set", place=experiment.place, agent=experiment.agent.name))
         else:
             runnable.append(experiment)

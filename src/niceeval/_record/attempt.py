@@ -21,6 +21,7 @@ from niceeval._model.result import (
     LogLine,
     Points,
     Retry,
+    SandboxInfo,
     SourceFile,
     StoredIdentity,
     Verdict,
@@ -188,6 +189,11 @@ class Attempt:
     def retries(self) -> tuple[Retry, ...]:
         return self._decoded("retries", rows.retries_of)
 
+    @property
+    def sandbox(self) -> SandboxInfo | None:
+        """The sandbox it ran in; None for a direct agent's."""
+        return self._decoded("sandbox", rows.sandbox_of)
+
     def result(self) -> AttemptResult:
         """The whole result, everything nested decoded, in the form that the writer takes."""
         row = self._row
@@ -225,6 +231,7 @@ class Attempt:
             identity=self.identity_parts,
             carried_from=self.carried_from,
             retries=self.retries,
+            sandbox=self.sandbox,
         )
 
     def events(self) -> list[StreamEvent] | None:

@@ -23,6 +23,7 @@ from niceeval._model.result import (
     LogLine,
     Points,
     Retry,
+    SandboxInfo,
     SourceFile,
     StoredIdentity,
     Verdict,
@@ -70,6 +71,7 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     carried_from: msgspec.Raw = msgspec.field(name="carriedFrom", default=_NULL)
     identity: msgspec.Raw = _NULL
     retries: msgspec.Raw = _NULL
+    sandbox: msgspec.Raw = _NULL
 
 
 class AssertionRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -239,6 +241,12 @@ def retries_of(row: AttemptRow) -> tuple[Retry, ...]:
     """Raises ValueError."""
     found: tuple[Retry, ...] | None = nested(row.retries, tuple[Retry, ...])
     return found or ()
+
+
+def sandbox_of(row: AttemptRow) -> SandboxInfo | None:
+    """The sandbox it ran in. Raises ValueError."""
+    found: SandboxInfo | None = nested(row.sandbox, SandboxInfo)
+    return found
 
 
 def decode_events(data: bytes) -> list[StreamEvent]:

@@ -57,6 +57,7 @@ _SILENT_SYSTEM: Final = frozenset(
         "hook_response",
         "hook_started",
         "local_command_output",
+        "permission_denied",
         "post_turn_summary",
         "session_state_changed",
         "status",

@@ -91,6 +91,13 @@ class Sandbox(Protocol):
 
     async def file_exists(self, path: str) -> bool: ...
 
+    async def end_processes(self) -> None:
+        """Kill every process that commands of this sandbox left running, and return when they are dead.
+
+        Only the backend can know which these are: on the local backend, the user's others are not.
+        """
+        ...
+
     async def stop(self) -> None: ...
 
 

@@ -29,7 +29,7 @@ from niceeval._model.usage import Usage
 from niceeval.turn_building.collected import Collected, DiagnosticLevel, TurnDiagnostic
 from niceeval.turn_building.downgrades import Downgrades
 from niceeval.turn_building.json_lines import JsonLines
-from niceeval.turn_building.open_text import OpenText
+from niceeval.turn_building.piece_text import PieceText
 from niceeval.turn_building.usage_sum import UsageSum
 
 MAX_EVENTS: Final = 20_000
@@ -77,13 +77,14 @@ class TurnBuilder:
     ) -> None:
         self._downgrades = Downgrades(declared)
         self._unknown_touches = unknown_touches
-        self._events: list[KnownEvent | None] = []
+        self._events: list[KnownEvent | PieceText | None] = []
         self._failed: dict[str, int] = {}
         self._left = MAX_TURN_CHARS
         self._dropped = 0
         self._calls: dict[tuple[str, str], str] = {}
         self._results: dict[tuple[str, str], str] = {}
-        self._open = OpenText(self._whole_text)
+        self._open: PieceText | None = None
+        self._texts_lost = False
         self._usage = UsageSum()
         self._data: JsonValue = None
         self._status: TurnStatus = "completed"
@@ -95,20 +96,45 @@ class TurnBuilder:
 
     def message(self, text: str, role: Literal["assistant", "user"] = "assistant") -> None:
         """Something that was said; an empty text is nothing."""
-        self._whole_text(f"message:{role}", text)
+        self._open = None
+        if text:
+            kept = self._text(text, "a message", ("events", "messages"))
+            self._add(Message(role=role, text=kept), kept)
 
     def thinking(self, text: str) -> None:
         """A piece of visible reasoning; an empty text is nothing."""
-        self._whole_text("thinking", text)
+        self._open = None
+        if text:
+            kept = self._text(text, "a thought", ("events",))
+            self._add(Thinking(text=kept), kept)
 
     def text_delta(self, text: str, *, kind: Literal["message", "thinking"] = "message", key: str = "") -> None:
         """A piece of a text that comes in pieces. Pieces of the same kind and key that follow each other are one text;
         anything else that happens ends it."""
-        self._open.add("message:assistant" if kind == "message" else kind, key, text)
+        if self._open is None or not self._open.continues(kind, key):
+            self._open = None
+            if not text:
+                return
+            opened = PieceText(kind, key)
+            if not self._add(opened):
+                return
+            self._open = opened
+        self._left -= self._open.add(text)
+
+    def text_gap(self) -> None:
+        """A piece may be missing here, or have come twice: what comes next does not continue what came before. Of a
+        text with gaps the longest part is kept, for a text of several parts would be more messages than were said."""
+        if self._open is not None:
+            self._open.gap()
+
+    def withdraw_texts(self, reason: str) -> None:
+        """The pieces are not in their order: no text that came in pieces is kept, and the channels become partial."""
+        self._texts_lost = True
+        self.incomplete(reason, ("events", "messages"))
 
     def end_text(self) -> None:
-        """The text that comes in pieces ends here, whatever comes next: a piece of it may be missing."""
-        self._open.close()
+        """The text that comes in pieces ends here, whatever comes next."""
+        self._open = None
 
     def called(self, call_id: str, name: str, input: JsonValue, tool: str | None = None) -> bool:
         """A tool was called; `tool` is the canonical name. False for a call id that was seen: it is kept once."""
@@ -178,7 +204,7 @@ class TurnBuilder:
 
     def error(self, message: str) -> None:
         """An error that the agent met; one that is the same as the event before it is nothing new."""
-        self._open.close()
+        self._open = None
         event = ErrorEvent(message=self._text(message, "an error", ("events",)))
         if not self._events or self._events[-1] != event:
             self._add(event, event.message)
@@ -259,14 +285,15 @@ class TurnBuilder:
 
     def build(self, status: TurnStatus | None = None) -> Collected:
         """The turn as it was collected. `status` overrides what `failed` and `waiting` said."""
-        self._open.close()
+        self._open = None
+        events = tuple(event for event in map(self._finished, self._events) if event is not None)
         if self._dropped:
             reason = f"the turn is larger than what is kept of it: {self._dropped:,} events were left out"
             self.incomplete(reason, FROM_EVENTS)
             self.diagnostic("turn-cut", reason)
         return Collected(
             turn=Turn(
-                events=tuple(event for event in self._events if event is not None),
+                events=events,
                 status=status or self._status,
                 data=self._data,
                 usage=self._usage.total(),
@@ -288,16 +315,19 @@ class TurnBuilder:
 
     # Bounds -----------------------------------------------------------------------------------------------------
 
-    def _whole_text(self, kind: str, text: str) -> None:
-        self._open.close()
+    def _finished(self, event: KnownEvent | PieceText | None) -> KnownEvent | None:
+        if not isinstance(event, PieceText):
+            return event
+        if self._texts_lost:
+            return None
+        if event.has_gaps:
+            self.incomplete("pieces of a text are missing", ("events", "messages"))
+        text = event.longest()
         if not text:
-            return
-        if kind == "thinking":
-            kept = self._text(text, "a thought", ("events",))
-            self._add(Thinking(text=kept), kept)
-            return
-        kept = self._text(text, "a message", ("events", "messages"))
-        self._add(Message(role="user" if kind == "message:user" else "assistant", text=kept), kept)
+            return None
+        if event.kind == "thinking":
+            return Thinking(text=self._text(text, "a thought", ("events",)))
+        return Message(role="assistant", text=self._text(text, "a message", ("events", "messages")))
 
     def _text(self, text: str, what: str, channels: tuple[Channel, ...]) -> str:
         kept, change = clean_text(text, MAX_TEXT_CHARS)
@@ -312,8 +342,8 @@ class TurnBuilder:
         kept: JsonValue = plain
         return kept
 
-    def _add(self, event: KnownEvent, content: JsonValue = None) -> bool:
-        self._open.close()
+    def _add(self, event: KnownEvent | PieceText, content: JsonValue = None) -> bool:
+        self._open = None
         cost = _EVENT_COST + _size(content)
         if len(self._events) >= MAX_EVENTS or cost > self._left:
             # Once full, always full: what is kept is what came first, without holes.

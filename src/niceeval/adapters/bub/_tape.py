@@ -71,6 +71,7 @@ class Tape:
         self._skip = skip_turns
         self._last_id = 0
         self._order: str | None = None
+        self._moved = False
         self._open: list[str] = []
         self._ended: str | None = None
         self._error: str | None = None
@@ -87,6 +88,11 @@ class Tape:
         """The turn. `exit_code` is Bub's, None where it is not known; `killed` says that it was ended from outside."""
         for line in self._lines.finish():
             self._line(line)
+        if self._moved:
+            # Which turn a line belongs to, and which call a result, follows from its place.
+            self._builder = TurnBuilder(coverage)
+            self._calls, self._subagents = 0, {}
+            self._order = "the lines of the tape are not in their order, so none of them was used"
         builder = self._builder
         builder.reading(self._lines, "the tape")
         if self._calls:
@@ -99,9 +105,8 @@ class Tape:
         if self._ended == "error":
             builder.failed(self._error or "Bub reported an error")
         elif self._ended is None and exit_code != 0:
-            builder.failed(
-                "the tape has no end of the turn" + ("" if exit_code is None else f" (exit code {exit_code})")
-            )
+            code = "" if exit_code is None else f" (exit code {exit_code})"
+            builder.failed(f"the tape has no end of the turn{code}", said=False)
         elif self._ended is not None and exit_code not in (0, None):
             builder.partial("status", f"the tape ends well and Bub exited with {exit_code}")
             builder.failed(f"exit code {exit_code}", said=False)
@@ -121,8 +126,9 @@ class Tape:
         if number is not None:
             if number == self._last_id:
                 return
+            self._moved = self._moved or number < self._last_id
             if self._last_id and number != self._last_id + 1:
-                self._order = "lines of the tape are missing or not in their order"
+                self._order = "lines of the tape are missing"
                 self._open.clear()
             self._last_id = number
         kind, payload = text_of(line, "kind"), object_of(line, "payload")

@@ -75,6 +75,7 @@ class TranscriptFile:
         self._seen = SeenIds()
         self._ended = False
         self._stop: str | None = None
+        self._child_stop: str | None = None
         self._failed: str | None = None
         self._read_subagents: set[str] = set()
 
@@ -86,12 +87,15 @@ class TranscriptFile:
     def feed_subagent(self, call_id: str, chunks: Iterable[bytes]) -> None:
         """A subagent's whole file; `call_id` is `toolUseId` in the `.meta.json` beside it."""
         lines = JsonLines()
+        self._child_stop = None
         for chunk in chunks:
             for line in lines.feed(chunk):
                 self._line(line, child=True)
         for line in lines.finish():
             self._line(line, child=True)
         self._builder.reading(lines, "a subagent's file")
+        if self._child_stop in (None, "tool_use"):
+            self._builder.incomplete("a subagent's file ends before the subagent did", ("events", "actions", "usage"))
         self._read_subagents.add(call_id)
 
     def finish(self, *, exit_code: int | None = None, killed: bool = False) -> Collected:
@@ -143,7 +147,9 @@ class TranscriptFile:
             texts = [text_of(block, "text") or "" for block in list_of(message, "content")]
             self._failed = "\n".join(texts) or "the model's API failed"
             return
-        if not child:
+        if child:
+            self._child_stop = text_of(message, "stop_reason")
+        else:
             self._ended, self._stop, self._failed = False, text_of(message, "stop_reason"), None
         self._blocks.assistant(message, child=child)
         usage, id = usage_of(message.get("usage")), text_of(message, "id")
@@ -159,8 +165,11 @@ class TranscriptFile:
             for block in list_of(line, "message", "content")
             if decision in ("reject", "deny") and (call_id := text_of(block, "tool_use_id"))
         )
-        if self._blocks.user(line, rejected=refused, details=line.get("toolUseResult")) and not child:
-            self._ended = False
+        if self._blocks.user(line, rejected=refused, details=line.get("toolUseResult")):
+            if child:
+                self._child_stop = None
+            else:
+                self._ended = False
 
     def _system(self, line: JsonObject) -> None:
         kind = text_of(line, "subtype") or "nothing"

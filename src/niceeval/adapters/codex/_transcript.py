@@ -97,6 +97,7 @@ class Transcript:
         """
         for line in self._lines.finish():
             self._line(line)
+        self._resumed = self._resumed or skip_turns > 0
         builder = self._merged(rollout, skip_turns, children, killed) if rollout is not None else None
         if builder is None:
             builder = self._builder

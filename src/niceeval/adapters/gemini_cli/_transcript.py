@@ -62,8 +62,8 @@ class Transcript:
     transcript.feed(chunk)
     collected = transcript.finish(exit_code=0)
 
-    Messages come in pieces that have no numbers. Where a piece may be missing, repeated or moved, the message is taken
-    apart there, so that no text is made up.
+    Messages come in pieces that have no numbers. Where a piece may be missing or repeated, only a part of the message
+    is kept, and where lines are out of order none of them, so that no text is made up.
     """
 
     def __init__(self) -> None:
@@ -124,14 +124,14 @@ class Transcript:
     def _line(self, line: JsonObject) -> None:
         if line == self._previous or not line:
             # A hole, or a line that came twice and may be a piece that was said twice.
-            self._builder.end_text()
+            self._builder.text_gap()
             if line:
                 self._builder.incomplete("a line came twice, and the stream does not number them")
             return
         self._previous = line
         time = text_of(line, "timestamp") or self._time
         if time < self._time:
-            self._builder.end_text()
+            self._builder.withdraw_texts("lines are not in their order")
             self._builder.incomplete("lines are not in their order")
         self._time = time
         kind = text_of(line, "type")

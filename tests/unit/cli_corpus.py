@@ -1,0 +1,182 @@
+"""Transcripts of coding-agent CLIs, and all the ways in which one can be damaged.
+
+`tests/data/cli` holds what real CLIs wrote, with a mock model behind them. The rollout files of Codex, the session
+files of Claude Code and `gemini_cli/pieces.jsonl` are in part put together by hand, in the shapes that the CLIs write.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from niceeval.adapter import EvidenceCoverage
+from niceeval.adapters.bub import _tape as bub
+from niceeval.adapters.claude_code import _transcript as claude_code
+from niceeval.adapters.claude_code import _transcript_file as claude_file
+from niceeval.adapters.codex import _transcript as codex
+from niceeval.adapters.gemini_cli import _transcript as gemini_cli
+from niceeval.adapters.opencode import _transcript as opencode
+from niceeval.turn_building import Collected
+
+DATA = Path(__file__).parent.parent / "data" / "cli"
+
+
+class Transcript(NamedTuple):
+    """A whole transcript: its bytes, how it is parsed, and the exit code that the CLI ended with."""
+
+    name: str
+    data: bytes
+    parse: Callable[..., Collected]
+    coverage: EvidenceCoverage
+    exit_code: int = 0
+
+    def collect(self, data: bytes | None = None, **how: Any) -> Collected:
+        """The turn of these bytes, which default to the whole."""
+        return self.parse([self.data if data is None else data], **{"exit_code": self.exit_code, **how})
+
+
+def read(name: str) -> bytes:
+    """A file below `tests/data/cli`."""
+    return (DATA / name).read_bytes()
+
+
+def _codex_stream(name: str) -> Callable[..., Collected]:
+    rollout = DATA / f"codex/{name}.rollout.jsonl"
+    child = DATA / f"codex/{name}.child.rollout.jsonl"
+
+    def parse(chunks: Any, **how: Any) -> Collected:
+        children = [[child.read_bytes()]] if child.exists() else []
+        own = [rollout.read_bytes()] if rollout.exists() else None
+        return codex.parse(
+            chunks, rollout=own, skip_turns=int(name == "resume"), children=children, resumed=name == "resume", **how
+        )
+
+    return parse
+
+
+def _codex_rollout(name: str) -> Callable[..., Collected]:
+    stream = read(f"codex/{name}.jsonl")
+    child = DATA / f"codex/{name}.child.rollout.jsonl"
+
+    def parse(chunks: Any, **how: Any) -> Collected:
+        children = [[child.read_bytes()]] if child.exists() else []
+        return codex.parse([stream], rollout=chunks, skip_turns=int(name == "resume"), children=children, **how)
+
+    return parse
+
+
+def _codex_child(chunks: Any, **how: Any) -> Collected:
+    stream, rollout = read("codex/task.jsonl"), read("codex/task.rollout.jsonl")
+    return codex.parse([stream], rollout=[rollout], children=[chunks], **how)
+
+
+def _claude_session_task(chunks: Any, **how: Any) -> Collected:
+    return claude_file.parse_file(chunks, subagents={"toolu_1": [read("claude_code/session_task.agent.jsonl")]}, **how)
+
+
+def _claude_agent_file(chunks: Any, **how: Any) -> Collected:
+    return claude_file.parse_file([read("claude_code/session_task.jsonl")], subagents={"toolu_1": chunks}, **how)
+
+
+def _last_bub_turn(chunks: Any, **how: Any) -> Collected:
+    return bub.parse(chunks, skip_turns=3, **how)
+
+
+FAILING = {"maxturns", "err500", "err400", "resume_bad"}
+CLAUDE = "stream_shell fail task two maxturns err500 flaky429 compact mcp2 old197_task partial resume_bad hitl_deny"
+CODEX = "shell fail two mcp task flaky err400 blocked compaction resume write"
+ROLLOUTS = "shell fail two mcp task blocked compaction resume"
+
+
+def whole() -> Iterator[Transcript]:
+    """Every whole transcript."""
+    for name in CLAUDE.split():
+        yield _of("claude_code", name, claude_code.parse, claude_code.coverage)
+    yield Transcript(
+        "claude_code/session_shell",
+        read("claude_code/session_shell.jsonl"),
+        claude_file.parse_file,
+        claude_file.file_coverage,
+    )
+    for file, parse in (("session_task", _claude_session_task), ("session_task.agent", _claude_agent_file)):
+        yield Transcript(f"claude_code/{file}", read(f"claude_code/{file}.jsonl"), parse, claude_file.file_coverage)
+    for name in CODEX.split():
+        yield _of("codex", name, _codex_stream(name), codex.coverage)
+    for name in ROLLOUTS.split():
+        data = read(f"codex/{name}.rollout.jsonl")
+        yield Transcript(f"codex/{name}.rollout", data, _codex_rollout(name), codex.coverage)
+    yield Transcript("codex/task.child.rollout", read("codex/task.child.rollout.jsonl"), _codex_child, codex.coverage)
+    for name in ["shell", "subagent", "anthropic", "err400"]:
+        yield _of("bub", name, bub.parse, bub.coverage)
+    yield Transcript("bub/turns", read("bub/turns.jsonl"), _last_bub_turn, bub.coverage)
+    for name in ["shell", "fail", "ask", "err400", "plain"]:
+        yield _of("opencode", name, opencode.parse, opencode.coverage)
+    for name in ["shell", "noyolo", "pieces", "err400"]:
+        yield _of("gemini_cli", name, gemini_cli.parse, gemini_cli.coverage)
+
+
+def _of(cli: str, name: str, parse: Callable[..., Collected], coverage: EvidenceCoverage) -> Transcript:
+    return Transcript(f"{cli}/{name}", read(f"{cli}/{name}.jsonl"), parse, coverage, int(name in FAILING))
+
+
+class Damaged(NamedTuple):
+    """A damaged transcript: what was done to it, what is left, and how the CLI is said to have ended."""
+
+    what: str
+    data: bytes
+    how: Mapping[str, Any] = {}
+
+
+UNKNOWN = b'{"type":"from_the_future","kind":"from_the_future","data":{"x":1}}\n'
+
+
+def damaged(data: bytes, seed: str) -> Iterator[Damaged]:
+    """A transcript's damaged forms, each different from the whole."""
+    lines = data.splitlines(keepends=True)
+    yield from _cuts(lines)
+    yield from _repetitions(lines)
+    yield from _moves(lines, seed)
+    yield from _spoilt(lines)
+
+
+def _cuts(lines: list[bytes]) -> Iterator[Damaged]:
+    for count in range(len(lines)):
+        kept = b"".join(lines[:count])
+        yield Damaged(f"cut after {count} lines", kept)
+        yield Damaged(f"cut after {count} lines, exit unknown", kept, {"exit_code": None})
+        yield Damaged(f"cut after {count} lines, killed", kept, {"exit_code": -9, "killed": True})
+        yield Damaged(f"cut within line {count}", kept + lines[count][: len(lines[count]) // 2])
+        yield Damaged(f"cut within line {count}, killed", kept + lines[count][:-3], {"exit_code": None, "killed": True})
+
+
+def _repetitions(lines: list[bytes]) -> Iterator[Damaged]:
+    for place, line in enumerate(lines):
+        yield Damaged(f"line {place} twice", b"".join([*lines[:place], line, line, *lines[place + 1 :]]))
+    yield Damaged("all twice", b"".join(lines + lines))
+    yield Damaged("every line twice", b"".join(line + line for line in lines))
+
+
+def _moves(lines: list[bytes], seed: str) -> Iterator[Damaged]:
+    for place in range(len(lines) - 1):
+        yield Damaged(
+            f"lines {place} and {place + 1} swapped",
+            b"".join([*lines[:place], lines[place + 1], lines[place], *lines[place + 2 :]]),
+        )
+    dice = random.Random(seed)
+    for number in range(4):
+        moved = list(lines)
+        dice.shuffle(moved)
+        yield Damaged(f"shuffled {number}", b"".join(moved))
+    yield Damaged("backwards", b"".join(reversed(lines)))
+
+
+def _spoilt(lines: list[bytes]) -> Iterator[Damaged]:
+    for place, line in enumerate(lines):
+        before, after = b"".join(lines[:place]), b"".join(lines[place + 1 :])
+        yield Damaged(f"an unknown line before line {place}", before + UNKNOWN + line + after)
+        middle = len(line) // 2
+        yield Damaged(f"line {place} is no UTF-8", before + line[:middle] + b"\xff\xc3" + line[middle:] + after)
+        yield Damaged(f"line {place} is cut", before + line[:middle] + b"\n" + after)
+        yield Damaged(f"line {place} is no object", before + b'["x"]\n' + after)

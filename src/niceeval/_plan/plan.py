@@ -59,9 +59,10 @@ class RunPlan:
     """One run: attempts in the order of experiment, eval, attempt.
 
     `experiments` are those with attempts; their `runs` and `early_exit` are already those of the command line, their
-    `sandbox` and `max_concurrency` are resolved, and their `timeout` is what an eval without its own gets. `budget` is the whole run's, in US dollars. `problems` make
-    the run incomplete, `warnings` do not. `versions` (experiment id -> its agent's version), `identities`, `decisions`
-    and `looked` (None where nothing was looked up) are filled in by `with_carry`.
+    `sandbox` and `max_concurrency` are resolved, and their `timeout` is what an eval without its own gets. `budget` is
+    the whole run's, in US dollars. `problems` make the run incomplete, `warnings` do not. `versions` (experiment id ->
+    its agent's version), `identities`, `decisions` and `looked` (None where nothing was looked up) are filled in by
+    `with_carry`.
     """
 
     root: Path

@@ -117,6 +117,9 @@ class LeasedSandbox:
     async def file_exists(self, path: str) -> bool:
         return await self._sandbox.file_exists(path)
 
+    async def kill_all(self) -> None:
+        await self._sandbox.kill_all()
+
     async def stop(self) -> None:
         raise SandboxUnsupportedError(
             "sandbox-unsupported",

@@ -1,7 +1,7 @@
 """Whose a sandbox is: which process, of which machine, so that a later one can tell whether that process is gone.
 
-A process id says nothing by itself: ids are given again, and two containers that share an engine have the same ones. The
-host is therefore a digest of what tells one process table from another, and the process is told by when it started.
+A process id says nothing by itself: ids are given again, and two containers that share an engine have the same ones.
+The host is therefore a digest of what tells one process table from another, and the process is told by when it started.
 """
 
 from __future__ import annotations
@@ -84,10 +84,9 @@ def _text(path: str) -> str:
 def _is_running(pid: int) -> bool:
     if pid <= 0:
         return False
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
         # One that is dead and not waited for by its parent has a number still, and runs nothing.
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+        return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

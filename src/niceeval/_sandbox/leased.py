@@ -117,8 +117,8 @@ class LeasedSandbox:
     async def file_exists(self, path: str) -> bool:
         return await self._sandbox.file_exists(path)
 
-    async def kill_all(self) -> None:
-        await self._sandbox.kill_all()
+    async def end_processes(self) -> None:
+        await self._sandbox.end_processes()
 
     async def stop(self) -> None:
         raise SandboxUnsupportedError(

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -34,13 +34,14 @@ from niceeval._evidence.scope import Scope, TurnRecord
 from niceeval._judge.availability import channel_gap
 from niceeval._judge.collector import AssertionHandle, Collector, Entry
 from niceeval._judge.evaluation import Evaluation
-from niceeval._model.agent import Agent, AgentContext, AgentSession
+from niceeval._model.agent import Agent, AgentContext, AgentSession, SandboxAgentContext
 from niceeval._model.assertion import UnavailableReason
 from niceeval._model.coverage import Coverage
 from niceeval._model.events import Loc
 from niceeval._model.json_types import JsonValue
 from niceeval._model.result import Diagnostic, Phase, Retry
 from niceeval._model.turn_input import TurnInput
+from niceeval._sandbox.workspace import Workspace
 
 GROUP: ContextVar[str | None] = ContextVar("niceeval_group", default=None)
 """The title of the group the author's code is in; a context variable, so that parallel tasks have their own."""
@@ -99,7 +100,10 @@ class Setting:
 
 
 class Driver:
-    """The state of one attempt while it runs. `fault` is the first thing that made it errored."""
+    """The state of one attempt while it runs. `fault` is the first thing that made it errored.
+
+    `workspace` is the sandbox of a sandbox agent's attempt, from when it is ready; None before, and for a direct agent.
+    """
 
     def __init__(self, setting: Setting, scope: GuestScope, on_progress: OnProgress) -> None:
         self.setting = setting
@@ -108,6 +112,7 @@ class Driver:
         self.collector = Collector()
         self.fault: Fault | None = None
         self.skip_reason: str | None = None
+        self.workspace: Workspace | None = None
         self.phase: Phase = "eval"
         self.turn: int | None = None
         self.turn_site: CallSite | None = None
@@ -345,7 +350,9 @@ class Driver:
     def context(self, session: AgentSession, turn: int | None) -> AgentContext:
         """What the adapter's callbacks receive."""
         setting = self.setting
-        return AgentContext(
+        # A sandbox agent's callbacks are called only while there is a sandbox.
+        made = AgentContext if self.workspace is None else partial(SandboxAgentContext, sandbox=self.workspace.sandbox)
+        return made(
             session=session,
             model=setting.model,
             reasoning_effort=setting.reasoning_effort,

@@ -103,7 +103,7 @@ class Answering:
         except NiceevalError as error:
             return _unscripted(asked.protocol, f"{error}; {error.next_step()}")
         except Exception as error:  # noqa: BLE001 - a step's function is the user's code; what it raises is told
-            return _unscripted(asked.protocol, f"the step raised {type(error).__name__}: {safe_repr(error, 300)}")
+            return _unscripted(asked.protocol, f"the step raised {safe_repr(error, 300)}")
 
     def _answered(self, call: Call, asked: Asked, protocol: Protocol, chosen: Chosen, answer: Answer) -> Reply:
         assert asked.model is not None

@@ -1,0 +1,171 @@
+"""One command under its supervisor, seen from niceeval's side."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from niceeval.sandbox import CommandResult
+from niceeval.sandbox.building import OutputKeeper, command_result, exit_code_of, not_started
+
+SUPERVISOR = Path(__file__).with_name("_supervisor.py")
+HELD_OPEN = 0.3
+"""Seconds that output is waited for after the command has ended, where what it left running holds it open."""
+KILL_LIMIT = 30.0
+"""Seconds that killing a tree may take before it is given up as impossible."""
+
+
+class Supervised:
+    """A command and its supervisor. `alive` is true for as long as anything runs that the command started."""
+
+    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
+        self._process = process
+        self._control = control
+        self._said = bytearray()
+        self._draining: list[asyncio.Task[None]] = []
+        self._over = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether the supervisor runs still."""
+        return self._process.returncode is None
+
+    @classmethod
+    async def start(
+        cls, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], stdin: bytes | None, command: str
+    ) -> Supervised:
+        """Start it. Raises SandboxCommandError where the program could not be executed."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-I",
+                "-S",
+                str(SUPERVISOR),
+                str(theirs.fileno()),
+                cwd,
+                *argv,
+                stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=dict(env),
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            ours.close()
+            raise not_started(command, f"could not be started: {error}", "make it smaller, or free memory") from None
+        finally:
+            theirs.close()
+        supervised = cls(process, ours)
+        try:
+            word, _, number = (await supervised._word()).partition(" ")
+        except asyncio.CancelledError:
+            await supervised.kill()
+            raise
+        if word != "started":
+            await process.wait()
+            supervised.close()
+            raise not_started(command, _start_problem(number, cwd))
+        return supervised
+
+    async def finish(
+        self, out: OutputKeeper, err: OutputKeeper, *, stdin: bytes | None, timeout: float | None
+    ) -> CommandResult:
+        """Wait for the command's end, or for its limit; cancelled, its tree is dead before this returns."""
+        started = time.monotonic()
+        process = self._process
+        assert process.stdout is not None
+        assert process.stderr is not None
+        readers = [self._keep(process.stdout, out), self._keep(process.stderr, err)]
+        self._draining = [asyncio.create_task(reader) for reader in readers]
+        feeding = asyncio.create_task(self._feed(stdin))
+        try:
+            async with asyncio.timeout(timeout) as limit:
+                status = int((await self._word()).partition(" ")[2] or -9)
+            timed_out = False
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            status, timed_out = -9, True
+            await self.kill()
+        except asyncio.CancelledError:
+            await self.kill()
+            raise
+        finally:
+            feeding.cancel()
+        await asyncio.wait(self._draining, timeout=HELD_OPEN)
+        self._over = True
+        return command_result(
+            out, err, exit_code=exit_code_of(status), duration=time.monotonic() - started, timed_out=timed_out
+        )
+
+    async def kill(self) -> None:
+        """Kill everything that the command started; returns when it is dead, whoever cancels meanwhile."""
+        killing = asyncio.ensure_future(self._kill())
+        cancelled = False
+        while not killing.done():
+            try:
+                await asyncio.wait({killing})
+            except asyncio.CancelledError:
+                cancelled = True
+        killing.result()
+        if cancelled:
+            raise asyncio.CancelledError
+
+    async def _kill(self) -> None:
+        if self.alive:
+            with contextlib.suppress(OSError):
+                await asyncio.get_running_loop().sock_sendall(self._control, b"kill\n")
+            async with asyncio.timeout(KILL_LIMIT):
+                await self._process.wait()
+        self.close()
+
+    def close(self) -> None:
+        """Close the control socket; a supervisor that lives still would kill its tree."""
+        self._control.close()
+
+    async def _feed(self, data: bytes | None) -> None:
+        pipe = self._process.stdin
+        if pipe is None:
+            return
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            pipe.write(data or b"")
+            await pipe.drain()
+        pipe.close()
+
+    async def _keep(self, stream: asyncio.StreamReader, keeper: OutputKeeper) -> None:
+        """Read to the end, also after the command's own: what it left running must not die of a closed pipe."""
+        while data := await stream.read(65_536):
+            if not self._over:
+                keeper.feed(data)
+
+    async def _word(self) -> str:
+        """The next line that the supervisor says; empty where it has ended without one."""
+        loop = asyncio.get_running_loop()
+        while b"\n" not in self._said:
+            try:
+                data = await loop.sock_recv(self._control, 256)
+            except OSError:
+                data = b""
+            if not data:
+                return ""
+            self._said += data
+        line, _, rest = bytes(self._said).partition(b"\n")
+        self._said = bytearray(rest)
+        return line.decode("ascii", "replace")
+
+
+def _start_problem(number: str, cwd: str) -> str:
+    if not number.isdecimal():
+        return "its supervisor ended before it was started"
+    if not os.path.isdir(cwd):
+        return f"its folder {cwd} does not exist"
+    return os.strerror(int(number)).lower()

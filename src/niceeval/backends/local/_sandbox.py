@@ -1,0 +1,231 @@
+"""A temporary folder on this machine as a sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import posixpath
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from niceeval.backends.local import _bubblewrap
+from niceeval.backends.local._folders import MARKER, remove_folder
+from niceeval.backends.local._running import Supervised
+from niceeval.sandbox import CommandResult, SandboxGoneError, SandboxUnsupportedError
+from niceeval.sandbox.archives import tar_of_folder, unpack
+from niceeval.sandbox.building import (
+    FILE_MODE,
+    OutputKeeper,
+    checked_command,
+    contents_of,
+    no_file,
+    not_started,
+    resolve_path,
+    shell_argv,
+)
+
+_PASSED_ON = (
+    "PATH",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TERM",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "GIT_SSL_CAINFO",
+    "PIP_CERT",
+    "SYSTEMROOT",
+)
+"""The variables of niceeval's own that commands have: never a key."""
+
+
+class LocalSandbox:
+    """See `niceeval.sandbox.Sandbox`. With `bwrap`, the program, commands run isolated."""
+
+    def __init__(self, root: Path, *, env: Mapping[str, str], bwrap: str | None, network: bool) -> None:
+        self._root = root
+        self._bwrap = bwrap
+        self._network = network
+        self._running: set[Supervised] = set()
+        self._stopped = False
+        self._stopping: asyncio.Task[None] | None = None
+        passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        own = {"HOME": str(root / "home"), "TMPDIR": str(root / "tmp"), MARKER: root.name}
+        path = {"PATH": _bubblewrap.PATH} if bwrap is not None else {}
+        self._env = {"PATH": _bubblewrap.PATH, **passed, **path, **own, **env}
+
+    @property
+    def workdir(self) -> str:
+        return str(self._root / "workspace")
+
+    @property
+    def sandbox_id(self) -> str:
+        return self._root.name
+
+    @property
+    def private_dir(self) -> str:
+        return str(self._root / "private")
+
+    async def run_command(
+        self,
+        cmd: str,
+        args: Sequence[str] = (),
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        root: bool = False,
+        stdin: str | bytes | None = None,
+        timeout: float | None = None,
+        on_stdout: Callable[[str], None] | None = None,
+        on_stderr: Callable[[str], None] | None = None,
+    ) -> CommandResult:
+        self._require_there()
+        command = checked_command(self.workdir, cmd, args, cwd=cwd, env=env, root=root, stdin=stdin, timeout=timeout)
+        if root and os.geteuid() != 0:
+            raise SandboxUnsupportedError(
+                "sandbox-unsupported",
+                backend="local",
+                problem="root=True, and niceeval is not run as root",
+                fix="leave root=True out, or use docker_sandbox(...)",
+            )
+        variables = {**self._env, **command.env}
+        argv: Sequence[str] = command.argv
+        if self._bwrap is not None:
+            problem = _bubblewrap.program_problem(cmd, command.cwd, variables.get("PATH", ""), self._root)
+            if problem is not None:
+                raise not_started(cmd, problem)
+            argv = _bubblewrap.wrapped(self._bwrap, self._root, command.cwd, argv, network=self._network)
+        supervised = await Supervised.start(
+            argv,
+            cwd=command.cwd if self._bwrap is None else self.workdir,
+            env=variables,
+            stdin=command.stdin,
+            command=cmd,
+        )
+        self._running = {other for other in self._running if other.alive}
+        self._running.add(supervised)
+        if self._stopped:
+            await supervised.kill()
+            self._require_there()
+        return await supervised.finish(
+            OutputKeeper(on_stdout), OutputKeeper(on_stderr), stdin=command.stdin, timeout=command.timeout
+        )
+
+    async def run_shell(
+        self,
+        script: str,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        root: bool = False,
+        stdin: str | bytes | None = None,
+        timeout: float | None = None,
+        on_stdout: Callable[[str], None] | None = None,
+        on_stderr: Callable[[str], None] | None = None,
+    ) -> CommandResult:
+        cmd, args = shell_argv(script)
+        return await self.run_command(
+            cmd,
+            args,
+            cwd=cwd,
+            env=env,
+            root=root,
+            stdin=stdin,
+            timeout=timeout,
+            on_stdout=on_stdout,
+            on_stderr=on_stderr,
+        )
+
+    async def read_file(self, path: str) -> str:
+        return (await self.read_bytes(path)).decode("utf-8", "replace")
+
+    async def read_bytes(self, path: str) -> bytes:
+        self._require_there()
+        where = resolve_path(self.workdir, path, doing="read")
+        return await asyncio.to_thread(_read, where, path)
+
+    async def write_files(self, files: Mapping[str, str | bytes], target_dir: str | None = None) -> None:
+        self._require_there()
+        contents = contents_of(files, self.workdir, target_dir)
+        await asyncio.to_thread(_write_all, contents)
+
+    async def upload_directory(
+        self, local_dir: str | os.PathLike[str], target_dir: str | None = None, *, ignore: Sequence[str] = ()
+    ) -> None:
+        self._require_there()
+        where = resolve_path(self.workdir, target_dir or ".", doing="upload to")
+        await asyncio.to_thread(_copy, os.fspath(local_dir), where, tuple(ignore), everything=True)
+
+    async def download_directory(self, path: str, local_dir: str | os.PathLike[str]) -> None:
+        self._require_there()
+        where = resolve_path(self.workdir, path, doing="download")
+        await asyncio.to_thread(_copy, where, os.fspath(local_dir), (), everything=False)
+
+    async def file_exists(self, path: str) -> bool:
+        self._require_there()
+        return await asyncio.to_thread(os.path.exists, resolve_path(self.workdir, path, doing="look for"))
+
+    async def end_processes(self) -> None:
+        self._require_there()
+        await self._kill_all()
+
+    async def stop(self) -> None:
+        # Several may ask, and whoever asks is answered when it is done.
+        self._stopped = True
+        if self._stopping is None:
+            self._stopping = asyncio.ensure_future(self._stop())
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self) -> None:
+        await self._kill_all()
+        if self._root.exists():
+            await asyncio.to_thread(remove_folder, self._root)
+
+    async def _kill_all(self) -> None:
+        running, self._running = self._running, set()
+        await asyncio.gather(*(supervised.kill() for supervised in running))
+
+    def _require_there(self) -> None:
+        if self._stopped or not self._root.is_dir():
+            problem = "it was stopped" if self._stopped else "its folder was removed"
+            raise SandboxGoneError("sandbox-gone", backend="local", problem=problem, fix="make a new one")
+
+
+def _read(where: str, path: str) -> bytes:
+    try:
+        if not stat.S_ISREG(os.stat(where).st_mode):
+            raise no_file(path, "is no regular file")
+        with open(where, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise no_file(path, (error.strerror or str(error)).lower()) from None
+
+
+def _write_all(contents: Mapping[str, bytes]) -> None:
+    for where, data in contents.items():
+        try:
+            os.makedirs(posixpath.dirname(where), exist_ok=True)
+            new = not os.path.exists(where)
+            with open(where, "wb") as file:
+                file.write(data)
+            if new:
+                os.chmod(where, FILE_MODE)
+        except OSError as error:
+            raise no_file(where, (error.strerror or str(error)).lower()) from None
+
+
+def _copy(source: str, target: str, ignore: tuple[str, ...], *, everything: bool) -> None:
+    """Copy a folder's content; `everything` keeps links that lead out of it as they are."""
+    try:
+        unpack(tar_of_folder(source, uid=0, gid=0, ignore=ignore), target, keep_links=everything)
+    except OSError as error:
+        raise no_file(target, (error.strerror or str(error)).lower()) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -34,11 +34,15 @@ class DiffRules:
     """Which paths of the workdir count as changes: the default list, without `include`, with `ignore`.
 
     `include=("dist/",)` looks at a folder that is ignored by default; `ignore=("*.lock",)` leaves more out. Both are
-    patterns as in the default list. `__niceeval__/` is always left out.
+    patterns as in the default list: a name at any depth, or, with a `/` inside, a path from the workdir. `.git/` and
+    `__niceeval__/` are always left out.
     """
 
     include: Sequence[str] = ()
     ignore: Sequence[str] = ()
+
+
+OtherKind: TypeAlias = Literal["binary", "oversized", "renamed", "mode", "symlink", "repository", "special"]
 
 
 class OtherFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -47,7 +51,7 @@ class OtherFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `mode` is in octal, as git writes it; `origin` the path that a renamed file had before.
     """
 
-    kind: Literal["binary", "oversized", "renamed", "mode", "symlink", "repository", "special"]
+    kind: OtherKind
     size: int | None = None
     sha256: str | None = None
     mode: str | None = None
@@ -55,9 +59,15 @@ class OtherFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StoredDiff(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`diff.json`: what changed inside the sends of an attempt. Paths are relative to the workdir, with `/`."""
+    """`diff.json`: what changed inside the sends of an attempt. Paths are relative to the workdir, with `/`.
+
+    `generated_files` hold the text at the end of created and changed files, `patches` what changed in those that were
+    there before. A renamed file is in both places: its new path in `other_files`, its old one in `deleted_files`.
+    `incomplete` says why something may be missing.
+    """
 
     generated_files: dict[str, str] = msgspec.field(name="generatedFiles")
     deleted_files: tuple[str, ...] = msgspec.field(name="deletedFiles")
     patches: dict[str, str] = {}
     other_files: dict[str, OtherFile] = msgspec.field(name="otherFiles", default_factory=dict)
+    incomplete: str | None = None

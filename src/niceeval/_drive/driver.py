@@ -40,6 +40,7 @@ from niceeval._model.coverage import Coverage
 from niceeval._model.events import Loc
 from niceeval._model.json_types import JsonValue
 from niceeval._model.result import Diagnostic, Phase, Retry
+from niceeval._model.sandbox import Sandbox
 from niceeval._model.turn_input import TurnInput
 from niceeval._sandbox.workspace import Workspace
 
@@ -102,7 +103,8 @@ class Setting:
 class Driver:
     """The state of one attempt while it runs. `fault` is the first thing that made it errored.
 
-    `workspace` is the sandbox of a sandbox agent's attempt, from when it is ready; None before, and for a direct agent.
+    `workspace` and `sandbox` are those of a sandbox agent's attempt, from when they are ready; None before, and for a
+    direct agent. `sandbox` is what agent and eval may use: it refuses once the attempt is over.
     """
 
     def __init__(self, setting: Setting, scope: GuestScope, on_progress: OnProgress) -> None:
@@ -113,6 +115,7 @@ class Driver:
         self.fault: Fault | None = None
         self.skip_reason: str | None = None
         self.workspace: Workspace | None = None
+        self.sandbox: Sandbox | None = None
         self.phase: Phase = "eval"
         self.turn: int | None = None
         self.turn_site: CallSite | None = None
@@ -351,7 +354,7 @@ class Driver:
         """What the adapter's callbacks receive."""
         setting = self.setting
         # A sandbox agent's callbacks are called only while there is a sandbox.
-        made = AgentContext if self.workspace is None else partial(SandboxAgentContext, sandbox=self.workspace.sandbox)
+        made = AgentContext if self.sandbox is None else partial(SandboxAgentContext, sandbox=self.sandbox)
         return made(
             session=session,
             model=setting.model,

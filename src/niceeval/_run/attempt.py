@@ -33,10 +33,14 @@ from niceeval._drive.plain_assert import failed_assert
 from niceeval._drive.retrying import failure_class
 from niceeval._evidence.price_table import built_in_prices
 from niceeval._judge.collector import Entry
+from niceeval._judge.verdict import attempt_verdict
 from niceeval._model.agent import AgentSession
-from niceeval._model.result import Diagnostic, Phase
+from niceeval._model.diff import StoredDiff
+from niceeval._model.result import Diagnostic, Phase, SandboxInfo, Verdict
 from niceeval._plan.plan import AttemptPlan, RunPlan
+from niceeval._run.attempt_sandbox import AttemptSandbox
 from niceeval._run.limits import DEFAULT_LIMITS, Limits
+from niceeval._run.sandboxes import Sandboxes
 from niceeval.loaders import running_eval
 
 
@@ -50,6 +54,8 @@ class FinishedAttempt:
     duration_ms: int
     phases: dict[str, int] = field(default_factory=dict)
     reads: AttemptReads
+    sandbox: SandboxInfo | None = None
+    diff: StoredDiff | None = None
 
 
 async def run_attempt(
@@ -79,6 +85,7 @@ class RunningAttempt:
         label: str,
         on_progress: OnProgress,
         limits: Limits = DEFAULT_LIMITS,
+        sandboxes: Sandboxes | None = None,
     ) -> None:
         experiment = attempt.experiment
         self._limits = limits
@@ -108,6 +115,11 @@ class RunningAttempt:
             on_progress,
         )
         self._on_progress = on_progress
+        self._sandbox: AttemptSandbox | None = None
+        if experiment.sandbox is not None and sandboxes is not None:
+            self._sandbox = AttemptSandbox(sandboxes, attempt, self._scope, self._driver, plan.root, limits)
+        self._strict = plan.strict
+        self._finished = False
         self._tasks = OwnTasks(plan.root)
         self._setup_entered = False
         self._closing: tuple[Phase, int | None, CallSite | None] | None = None
@@ -125,7 +137,9 @@ class RunningAttempt:
         reads = begin_attempt((self._plan.experiment.id, self._plan.eval.id))
         try:
             await self._guarded_body()
+            await self._collect_diff()
             await self._evaluate_deferred()
+            self._finished = True
         except BaseException:
             await self._end()
             raise
@@ -139,6 +153,8 @@ class RunningAttempt:
             duration_ms=round((time.monotonic() - started) * 1000),
             phases=self._phases,
             reads=reads,
+            sandbox=None if self._sandbox is None else self._sandbox.info,
+            diff=None if self._sandbox is None else self._sandbox.diff,
         )
 
     async def _guarded_body(self) -> None:
@@ -155,6 +171,13 @@ class RunningAttempt:
 
     async def _body(self) -> None:
         agent = self._plan.experiment.agent
+        if self._sandbox is not None:
+            self._enter("sandbox")
+            started = time.monotonic()
+            try:
+                await self._sandbox.begin()
+            finally:
+                self._spent("sandbox", started)
         if agent.setup is not None:
             self._enter("setup")
             self._setup_entered = True
@@ -259,6 +282,16 @@ class RunningAttempt:
             trace=f"last log  {lines[-1].text[:300]}" if lines else None,
         )
 
+    async def _collect_diff(self) -> None:
+        if self._sandbox is None:
+            return
+        started = time.monotonic()
+        try:
+            await self._sandbox.collect(self._enter)
+        finally:
+            if self._driver.phase == "diff":
+                self._spent("diff", started)
+
     async def _evaluate_deferred(self) -> None:
         if not self._driver.collector.waiting():
             return
@@ -284,21 +317,47 @@ class RunningAttempt:
 
     async def _end(self) -> None:
         # A shield is a task of its own, which most attempts have no need of.
-        if self._tears_down or self._driver.left_sendings() or any(self._tasks.unfinished()):
+        if (
+            self._tears_down
+            or self._sandbox is not None
+            or self._driver.left_sendings()
+            or any(self._tasks.unfinished())
+        ):
             await shielded(self._clean_up())
 
     @property
     def _tears_down(self) -> bool:
         agent = self._plan.experiment.agent
-        return agent.teardown is not None and (agent.setup is None or self._setup_entered)
+        if agent.teardown is None or (self._sandbox is not None and not self._sandbox.is_ready):
+            return False
+        return agent.setup is None or self._setup_entered
 
     async def _clean_up(self) -> None:
         await self._cancel_left_tasks()
-        agent = self._plan.experiment.agent
-        if agent.teardown is None or not self._tears_down:
+        if not self._tears_down and self._sandbox is None:
             return
         self._enter("teardown")
         started = time.monotonic()
+        try:
+            if self._tears_down:
+                await self._tear_down()
+        finally:
+            if self._sandbox is not None:
+                await self._sandbox.end(self._verdict() if self._finished else None)
+            self._spent("teardown", started)
+
+    def _verdict(self) -> Verdict:
+        driver = self._driver
+        return attempt_verdict(
+            driver.collector.entries,
+            errored=driver.fault is not None,
+            skipped=driver.skip_reason is not None,
+            strict=self._strict,
+        )
+
+    async def _tear_down(self) -> None:
+        agent = self._plan.experiment.agent
+        assert agent.teardown is not None
         scope = GuestScope(self._scope.host, self._scope.label)
         try:
             context = self._driver.context(AgentSession(), None)
@@ -310,8 +369,6 @@ class RunningAttempt:
                     code="teardown-failed", level="error", message=f"{agent.name}: teardown: {error_text(error)}"
                 )
             )
-        finally:
-            self._spent("teardown", started)
 
     async def _cancel_left_tasks(self) -> None:
         tasks = {sending.task for sending in self._driver.left_sendings() if sending.task is not None}

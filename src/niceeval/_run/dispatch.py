@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import takewhile
@@ -29,6 +29,7 @@ UNENFORCEABLE = "budget-unenforceable"
 INTERRUPTED = "interrupted"
 BROKE = "niceeval broke"
 SETUP_FAILED = "experiment setup failed"
+SANDBOX_FAILED = "no sandbox"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,6 +129,11 @@ class Dispatcher:
     def exhausted(self) -> bool:
         """Whether nothing will ever be handed out again."""
         return self.stopped or all(not lane.waiting and not lane.put_off for lane in self.lanes.values())
+
+    def waiting_in(self, experiments: Collection[str]) -> int:
+        """How many attempts of these experiments are still to start."""
+        lanes = [lane for lane in self.lanes.values() if lane.experiment.id in experiments and lane.state != "failed"]
+        return sum(len(lane.pending) + len(lane.again) for lane in lanes)
 
     async def wait(self) -> None:
         """Until something has changed that may let an attempt start."""

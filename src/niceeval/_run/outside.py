@@ -9,6 +9,7 @@ from typing import TypeAlias
 from niceeval._model.run_events import LiveEvent
 from niceeval._run.limits import DEFAULT_LIMITS, Limits
 from niceeval._run.outcome import Status
+from niceeval._run.sandboxes import Keep
 
 Emit: TypeAlias = Callable[[LiveEvent], None]
 
@@ -43,7 +44,8 @@ class Outside:
 
     `emit` is told everything that happens; `live` says whether somebody watches, and only then are Progress events
     made; `exit_code` names the code a status ends with; `leave` ends the process at once, from any thread. `room` is
-    awaited before an attempt starts: it waits while those who are told are too far behind.
+    awaited before an attempt starts: it waits while those who are told are too far behind. `keep_sandboxes`: those of
+    which attempts are left standing.
     """
 
     emit: Emit
@@ -52,3 +54,4 @@ class Outside:
     leave: Callable[[str], None]
     room: Callable[[], Awaitable[None]] = _always_room
     limits: Limits = DEFAULT_LIMITS
+    keep_sandboxes: Keep | None = None

@@ -33,14 +33,23 @@ from niceeval._plan.plan import AttemptPlan, RunPlan
 from niceeval._record.claims import Held, Stored
 from niceeval._record.writer import RunWriter
 from niceeval._run.accounts import budget_exceeded, run_start, run_summary, unneeded
-from niceeval._run.attempt import FinishedAttempt, RunningAttempt
+from niceeval._run.attempt import FinishedAttempt, RunningAttempt, shielded
 from niceeval._run.attempt_names import key_of, label_of, stored_name_of
 from niceeval._run.blocks import Blocks, cancelled_tasks
-from niceeval._run.dispatch import SETUP_FAILED, Dispatcher, Lane, OverBudget, attempt_numbers, exits_early
+from niceeval._run.dispatch import (
+    SANDBOX_FAILED,
+    SETUP_FAILED,
+    Dispatcher,
+    Lane,
+    OverBudget,
+    attempt_numbers,
+    exits_early,
+)
 from niceeval._run.hooks import Hooks
 from niceeval._run.outcome import Tally
 from niceeval._run.outside import Outside, RunHandle
 from niceeval._run.progress import telling
+from niceeval._run.sandboxes import Sandboxes
 from niceeval._run.seal import Sources, seal, verdict_of
 from niceeval._run.sharing import Sharing
 from niceeval._run.spending import spending_of
@@ -90,6 +99,16 @@ class _Run:
         self._threads = DaemonThreads(max(32, THREADS_PER_ATTEMPT * plan.concurrency))
         self._host = GuestHost(self._threads, self._watch, outside.limits.grace)
         self._hooks = Hooks(self._host, plan.root, outside.emit, outside.limits)
+        self._sandboxes = Sandboxes(
+            plan.experiments,
+            plan.attempts,
+            run=writer.name,
+            host=self._host,
+            limits=outside.limits,
+            emit=outside.emit,
+            waiting=self._dispatch.waiting_in,
+            keep=outside.keep_sandboxes,
+        )
         self._setups: set[asyncio.Task[None]] = set()
         self._teardowns = FailedTeardowns()
         self._interrupted = False
@@ -107,12 +126,17 @@ class _Run:
         try:
             await self._carry_over()
             await self._work()
-            await self._hooks.tear_down_all(self._dispatch.lanes.values())
         finally:
+            await shielded(self._end_shared())
             self._handle.bind(None)
             self._watch.stop()
             self._threads.close()
         return self._finish(started_at, round((time.monotonic() - started) * 1000))
+
+    async def _end_shared(self) -> None:
+        """What attempts shared: their sandboxes first, which may need what an experiment's setup started."""
+        await self._sandboxes.close()
+        await self._hooks.tear_down_all(self._dispatch.lanes.values())
 
     def _say_problem(self, message: str) -> None:
         self._emit(RunNotice(code="shared-results", level="warning", message=message))
@@ -170,10 +194,12 @@ class _Run:
         task.add_done_callback(self._setups.discard)
 
     async def _set_up(self, lane: Lane) -> None:
-        problem = await self._hooks.set_up(lane)
+        problem, reason = await self._sandboxes.open(lane.experiment), SANDBOX_FAILED
+        if problem is None:
+            problem, reason = await self._hooks.set_up(lane), SETUP_FAILED
         if problem is not None:
             self._tally.problem(problem)
-            self._hooks.report(lane, problem, self._dispatch.fail_lane(lane, SETUP_FAILED))
+            self._hooks.report(lane, problem, self._dispatch.fail_lane(lane, reason))
         else:
             lane.state = "ready"
         self._dispatch.wake()
@@ -247,7 +273,13 @@ class _Run:
         label = label_of(attempt)
         self._emit(EvalStart(key=key, started_at=utc_text(), timeout=attempt.timeout))
         running = RunningAttempt(
-            attempt, self._plan, self._host, label, telling(key, self._outside), self._outside.limits
+            attempt,
+            self._plan,
+            self._host,
+            label,
+            telling(key, self._outside),
+            self._outside.limits,
+            self._sandboxes,
         )
         task = asyncio.create_task(running.run(), name=label)
         self._tasks[attempt.index] = task
@@ -266,6 +298,7 @@ class _Run:
 
     async def _tear_down_if_over(self, lane: Lane) -> None:
         if lane.over and not self._dispatch.stopped:
+            await self._sandboxes.experiment_over(lane.experiment.id)
             await self._hooks.tear_down(lane)
 
     async def _seal(self, attempt: AttemptPlan, key: AttemptKey, label: str, finished: FinishedAttempt) -> None:
@@ -371,6 +404,7 @@ class _Run:
 
     def _cancel_all(self) -> None:
         self._dispatch.stop()
+        self._sandboxes.interrupt()
         for task in list(self._tasks.values()):
             task.cancel()
         for setup in list(self._setups):

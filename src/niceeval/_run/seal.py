@@ -126,6 +126,7 @@ def seal(
         fingerprint=None if identity is None else identity.fingerprint,
         identity=None if identity is None else _identity(identity, finished, plan.root),
         retries=tuple(log.retries),
+        sandbox=finished.sandbox,
         locator=locator_of(attempt.experiment.id, attempt.eval.id, attempt.attempt, finished.started_at),
     )
     return SealedAttempt(

@@ -243,6 +243,56 @@ def test_codex_namespaces_come_back_with_the_call() -> None:
     assert told == [("multi_agent_v1", "spawn_agent", {"message": "help"}), ("mcp__echo", "say", {"text": "hi"})]
 
 
+def test_tools_that_are_held_back_are_searched_for_first() -> None:
+    """A search takes no step; what it brings is in the conversation, and is then called. A second one is not tried."""
+    spawn = {"type": "function", "name": "spawn_agent", "parameters": properties("message")}
+    group = {"type": "namespace", "name": "multi_agent_v1", "tools": [spawn]}
+    search = {"type": "tool_search", "execution": "client", "parameters": properties("query", required=("query",))}
+    history: list[Any] = [{"role": "user", "content": "SCENARIO:give"}]
+    with model_server(Scenario("give", [call(task("help"), text="I give it away."), say("Given.")])) as server:
+        body = {"model": "m", "tools": [search]}
+        _, first = post(server, "/v1/responses", {**body, "input": history})
+        (searched,) = first["output"]
+        assert (searched["type"], searched["execution"]) == ("tool_search_call", "client")
+        found = {"type": "tool_search_output", "call_id": searched["call_id"], "tools": [group]}
+        _, second = post(server, "/v1/responses", {**body, "input": [*history, searched, found]})
+        called = second["output"][-1]
+        assert (called["namespace"], called["name"]) == ("multi_agent_v1", "spawn_agent")
+        assert [(request.scenario, request.step) for request in server.requests] == [("give", 0), ("give", 0)]
+        nothing = {**found, "tools": []}
+        assert post(server, "/v1/responses", {**body, "input": [*history, searched, nothing]})[0] == 400
+
+
+def test_a_subagent_that_has_to_finish_by_a_tool_does() -> None:
+    """A last text is also given through the tool without which the subagent would go on."""
+    finish = {"name": "complete_task", "parametersJsonSchema": properties("response", required=("response",))}
+    body = {
+        "contents": [{"role": "user", "parts": [{"text": "go"}]}],
+        "tools": [{"functionDeclarations": [finish]}],
+    }
+    with model_server("All done.") as server:
+        _, answer = post(server, "/v1beta/models/m:generateContent", body)
+    text, called = answer["candidates"][0]["content"]["parts"]
+    assert text == {"text": "All done."}
+    assert (called["functionCall"]["name"], called["functionCall"]["args"]) == (
+        "complete_task",
+        {"response": "All done."},
+    )
+
+
+def test_the_next_turn_needs_its_own_marker() -> None:
+    """A marker counts for its turn; what a client adds to that turn afterwards does not end it."""
+    results = {"role": "tool", "tool_call_id": "call_x", "content": "ok"}
+    asks = {"role": "assistant", "content": "", "tool_calls": [{"id": "call_x", "function": {"name": "a"}}]}
+    begun: list[Any] = [{"role": "user", "content": "SCENARIO:one"}, asks, results]
+    with model_server(Scenario("one", [call(tool("a")), say("Second.")]), Scenario("two", [say("x")])) as server:
+        added = [*begun, {"role": "user", "content": "<reminder>be brief</reminder>"}]
+        _, answer = post(server, "/v1/chat/completions", {"model": "m", "messages": added})
+        assert answer["choices"][0]["message"]["content"] == "Second."
+        over = [*begun, {"role": "assistant", "content": "Second."}, {"role": "user", "content": "And now?"}]
+        assert post(server, "/v1/chat/completions", {"model": "m", "messages": over})[0] == 400
+
+
 # Beside the conversation -------------------------------------------------------------------------------------------
 
 VERDICT = {

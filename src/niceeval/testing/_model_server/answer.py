@@ -16,12 +16,16 @@ PIECES = 6
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool that was offered. `arguments` is an object, or free text for a tool that takes text."""
+    """A call of a tool that was offered. `arguments` is an object, or free text for a tool that takes text.
+
+    `search` is a search for tools, which is no step of the script.
+    """
 
     id: str
     name: str
     arguments: dict[str, Any] | str
     namespace: str | None = None
+    search: bool = False
 
     @property
     def arguments_text(self) -> str:

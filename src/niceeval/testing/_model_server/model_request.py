@@ -53,6 +53,7 @@ class ModelRequest:
     """What a client asked the model.
 
     entries        the conversation, oldest first
+    searches       what tools were searched for
     session_id     what the client calls this conversation, where it says so
     schema         the JSON Schema of the structured answer that is asked for
     output_tool    the tool that has to be called, where the request says so
@@ -67,6 +68,7 @@ class ModelRequest:
     tools: tuple[OfferedTool, ...] = ()
     schema: Mapping[str, Any] | None = None
     output_tool: str | None = None
+    searches: tuple[str, ...] = ()
     session_id: str | None = None
     body: Mapping[str, Any] = field(default_factory=dict)
 

@@ -32,6 +32,7 @@ def _read(body: Body, path: str, headers: Mapping[str, str]) -> ModelRequest:
     output = an_object(an_object(body.get("text")).get("format"))
     choice = an_object(body.get("tool_choice"))
     session = a_text(body.get("prompt_cache_key")) or next((headers[n] for n in _SESSION_HEADERS if n in headers), None)
+    tools = [*objects(body.get("tools")), *(tool for item in items for tool in _found_tools(item))]
     system = [text_of(item.get("content")) for item in items if item.get("role") in ("system", "developer")]
     return ModelRequest(
         protocol="openai-responses",
@@ -39,12 +40,21 @@ def _read(body: Body, path: str, headers: Mapping[str, str]) -> ModelRequest:
         stream=body.get("stream") is True,
         system="\n".join([text_of(body.get("instructions")), *system]),
         entries=tuple(entry for item in items for entry in _entries(item)),
-        tools=tuple(tool for value in objects(body.get("tools")) for tool in _tools(value, None)),
+        tools=tuple(tool for value in tools for tool in _tools(value, None)),
+        searches=tuple(
+            a_text(an_object(item.get("arguments")).get("query"))
+            for item in items
+            if item.get("type") == "tool_search_call"
+        ),
         schema=a_schema(output.get("schema")),
         output_tool=a_text(choice.get("name")) or None,
         session_id=session,
         body=body,
     )
+
+
+def _found_tools(item: Body) -> list[Body]:
+    return objects(item.get("tools")) if item.get("type") == "tool_search_output" else []
 
 
 def input_items(body: Body) -> list[Body]:
@@ -85,6 +95,9 @@ def _entries(item: Body) -> Iterator[Entry]:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
+    if call.search:
+        search = {"execution": "client", "arguments": call.arguments, "status": "completed"}
+        return {"id": f"tsc_{call.id}", "type": "tool_search_call", "call_id": call.id, **search}
     common: dict[str, Any] = {"call_id": call.id, "name": call.name, "status": "completed"}
     if call.namespace is not None:
         common["namespace"] = call.namespace
@@ -170,6 +183,8 @@ def _event_bodies(answer: Answer, head: Body, whole: Body) -> Iterator[dict[str,
 
 def _opened(item: Body) -> dict[str, Any]:
     """The item as it is announced, before anything of it was written."""
+    if item["type"] == "tool_search_call":
+        return {**item, "status": "in_progress"}
     if item["type"] == "reasoning":
         return {**item, "summary": []}
     written = {"message": "content", "custom_tool_call": "input"}.get(item["type"], "arguments")
@@ -192,7 +207,7 @@ def _inner(item: Body, place: Body) -> Iterator[dict[str, Any]]:
         yield {"type": "response.content_part.done", **at, "part": part}
     elif kind == "custom_tool_call":
         yield from _text_events("response.custom_tool_call_input", place, "input", item["input"])
-    else:
+    elif kind == "function_call":
         named_place = {**place, "name": item["name"]}
         yield from _text_events("response.function_call_arguments", named_place, "arguments", item["arguments"])
 

@@ -13,7 +13,7 @@ from niceeval.testing._model_server.model_request import ModelRequest
 from niceeval.testing._model_server.scenario import NotScripted, Scenario, Selected, select
 from niceeval.testing._model_server.side_requests import SideRequest
 from niceeval.testing._model_server.steps import Operation, Step, StepLike, as_step
-from niceeval.testing._model_server.tool_names import NoTool, tool_calls
+from niceeval.testing._model_server.tool_names import NoTool, finishing, tool_calls
 
 MAX_ANSWERS = 100
 """Answers in one turn of a conversation that has an id; one that asks for more goes in circles."""
@@ -128,9 +128,13 @@ def answer_of(step: Step, request: ModelRequest) -> Answer:
             operations = (*operations, Operation("tool", {"name": name, "arguments": step.data}))
         else:
             text = json.dumps(step.data, ensure_ascii=False)
+    elif text is not None and not operations and (finish := finishing(text, request)) is not None:
+        operations = (finish,)
     try:
         calls = tool_calls(operations, request, identity)
     except NoTool as error:
         raise NotScripted(str(error)) from None
+    if any(call.search for call in calls):
+        return Answer(id=identity, model=request.model, calls=calls, usage=step.usage)
     answer = Answer(id=identity, model=request.model or "scripted-model", usage=step.usage)
     return replace(answer, thinking=step.thinking, text=text, calls=calls)

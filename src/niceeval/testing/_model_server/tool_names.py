@@ -17,7 +17,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "write": ("Write", "write", "write_file", "fs_write", "fs.write", "apply_patch"),
     "edit": ("Edit", "edit", "replace", "fs_edit", "fs.edit", "apply_patch"),
     "read": ("Read", "read", "read_file", "fs_read", "fs.read"),
-    "task": ("Agent", "Task", "spawn_agent", "task", "subagent", "delegate_to_agent"),
+    "task": ("Agent", "Task", "spawn_agent", "task", "subagent", "invoke_agent"),
 }
 """What tools for an operation are called, in the order in which they are preferred."""
 
@@ -32,8 +32,19 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 """What tools call an argument. A tool's schema decides which of them it is."""
 
-SUBAGENTS: Mapping[str, str] = {"Agent": "general-purpose", "Task": "general-purpose", "task": "general"}
+SUBAGENTS: Mapping[str, str] = {
+    "Agent": "general-purpose",
+    "Task": "general-purpose",
+    "task": "general",
+    "invoke_agent": "generalist",
+}
 """Which subagent a task goes to, where the tool asks."""
+
+TOOL_SEARCH = "tool_search"
+"""A tool that brings tools which were not offered yet; the conversation then holds them."""
+
+FINISH = "complete_task"
+"""A tool by which a subagent has to give its last answer, where it is offered; a text alone would not end it."""
 
 Arguments: TypeAlias = dict[str, Any] | str
 
@@ -43,12 +54,29 @@ class NoTool(Exception):
 
 
 def tool_calls(operations: Sequence[Operation], request: ModelRequest, answer_id: str) -> tuple[ToolCall, ...]:
-    """The calls that carry out the operations. Raises NoTool."""
+    """The calls that carry out the operations; or one search, where that may bring a missing tool. Raises NoTool."""
     calls = []
     for number, operation in enumerate(operations):
-        tool, arguments = _translated(operation, request)
+        try:
+            tool, arguments = _translated(operation, request)
+        except NoTool:
+            query = _query(operation)
+            if query is None or query in request.searches or _named(TOOL_SEARCH, request.tools) is None:
+                raise
+            return (ToolCall(call_id(answer_id, 0), TOOL_SEARCH, {"query": query}, search=True),)
         calls.append(ToolCall(call_id(answer_id, number), tool.name, arguments, tool.namespace))
     return tuple(calls)
+
+
+def finishing(text: str, request: ModelRequest) -> Operation | None:
+    """The call that ends a subagent with this text; None where a text ends it."""
+    tool = _named(FINISH, request.tools)
+    if tool is None:
+        return None
+    values = simplest({**(tool.schema or {}), "type": "object"})
+    return Operation(
+        "tool", {"name": FINISH, "arguments": {n: text if isinstance(v, str) else v for n, v in values.items()}}
+    )
 
 
 def _translated(operation: Operation, request: ModelRequest) -> tuple[OfferedTool, Arguments]:
@@ -63,6 +91,13 @@ def _translated(operation: Operation, request: ModelRequest) -> tuple[OfferedToo
         if tool is not None:
             return tool, _fitted(operation.kind, arguments, tool)
     return _through_shell(operation, request)
+
+
+def _query(operation: Operation) -> str | None:
+    """What to search for: tools that clients hold back are those of subagents and of MCP servers."""
+    if operation.kind == "mcp":
+        return f"{operation.arguments['server']} {operation.arguments['tool']}"
+    return "spawn_agent subagent" if operation.kind == "task" else None
 
 
 def _named(name: str, tools: Sequence[OfferedTool]) -> OfferedTool | None:
@@ -148,8 +183,9 @@ def _fitted(kind: str, neutral: Mapping[str, Any], tool: OfferedTool) -> Argumen
         theirs = _first(ALIASES[name], tool)
         if theirs in _properties(tool) or (name in neutral and name != "description"):
             fitted[theirs] = _as_declared(value, theirs, tool)
-    if kind == "task" and "subagent_type" in _properties(tool):
-        fitted["subagent_type"] = SUBAGENTS.get(tool.name, "general")
+    for subagent in ("subagent_type", "agent_name"):
+        if kind == "task" and subagent in _properties(tool):
+            fitted[subagent] = SUBAGENTS.get(tool.name, "general")
     return {**simplest({**(tool.schema or {}), "type": "object"}), **fitted}
 
 

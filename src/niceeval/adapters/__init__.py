@@ -1,1 +1,46 @@
-"""Ready adapters: one folder or module for each protocol, framework or CLI. Nothing in the core knows them."""
+"""Ready adapters: one folder or module for each protocol, framework or CLI. Nothing in the core knows them.
+
+    from niceeval.adapters import claude_code_agent
+
+Each is loaded when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from niceeval.adapters.bub.agent import bub_agent
+    from niceeval.adapters.claude_code.agent import claude_code_agent
+    from niceeval.adapters.codex.agent import codex_agent
+    from niceeval.adapters.gemini_cli.agent import gemini_cli_agent
+    from niceeval.adapters.opencode.agent import opencode_agent
+
+__all__ = [
+    "bub_agent",
+    "claude_code_agent",
+    "codex_agent",
+    "gemini_cli_agent",
+    "opencode_agent",
+]
+
+_MODULES: Final = {
+    "bub_agent": "bub.agent",
+    "claude_code_agent": "claude_code.agent",
+    "codex_agent": "codex.agent",
+    "gemini_cli_agent": "gemini_cli.agent",
+    "opencode_agent": "opencode.agent",
+}
+"""Factory -> the module that defines it."""
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

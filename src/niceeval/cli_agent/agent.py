@@ -157,7 +157,7 @@ class _Driver:
         done = collected.report(ctx)
         if not run.killed:
             raise_if_unanswered(
-                done,
+                collected,
                 cli=self._package.name,
                 exit_code=run.exit_code,
                 last_words=run.last_words,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -16,8 +17,10 @@ from niceeval._model.sandbox import Sandbox
 from niceeval._model.turn_input import TurnInput
 from niceeval.cli_agent.ensuring import InstalledCli
 
-MAX_LOG_LINES: Final = 200
-"""The most lines of a command's standard error that are kept in a turn's log."""
+LOG_HEAD: Final = 40
+"""The first lines of a command's standard error that are kept in a turn's log."""
+LOG_TAIL: Final = 60
+"""The last lines that are kept, where there are more: what went wrong stands at the end."""
 MAX_LOG_CHARS: Final = 500
 """The longest of these lines that is kept, in characters."""
 PROGRESS_EVERY: Final = 0.5
@@ -25,6 +28,7 @@ PROGRESS_EVERY: Final = 0.5
 MAX_ATTACHMENT_NAME: Final = 120
 """The longest file name of an attachment that is kept."""
 
+_STYLE = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -46,7 +50,11 @@ class CliRun:
     @property
     def last_words(self) -> str:
         """The last line that it wrote to standard error, or to standard output."""
-        lines = [line.strip() for line in (self.stderr.strip() or self.stdout.strip()).splitlines() if line.strip()]
+        lines = [
+            _STYLE.sub("", line).strip()
+            for line in (self.stderr.strip() or self.stdout.strip()).splitlines()
+            if line.strip()
+        ]
         return shorten(lines[-1], MAX_LOG_CHARS) if lines else "it said nothing"
 
 
@@ -166,6 +174,8 @@ class _Output:
         self._shown_at = 0.0
         self._rest = ""
         self._logged = 0
+        self._between = 0
+        self._tail: deque[str] = deque(maxlen=LOG_TAIL)
 
     def out(self, text: str) -> None:
         if self._reader is not None:
@@ -184,12 +194,18 @@ class _Output:
 
     def finish(self) -> None:
         self._log(self._rest)
-        if self._logged > MAX_LOG_LINES:
-            self._ctx.log(f"({self._logged - MAX_LOG_LINES:,} more lines of standard error)")
+        if self._between:
+            self._ctx.log(f"({self._between:,} more lines of standard error)")
+        for line in self._tail:
+            self._ctx.log(line)
 
     def _log(self, line: str) -> None:
-        line = line.strip()
-        if line:
+        line = shorten(_STYLE.sub("", line).strip(), MAX_LOG_CHARS)
+        if not line:
+            return
+        if self._logged < LOG_HEAD:
             self._logged += 1
-            if self._logged <= MAX_LOG_LINES:
-                self._ctx.log(shorten(line, MAX_LOG_CHARS))
+            self._ctx.log(line)
+            return
+        self._between += len(self._tail) == LOG_TAIL
+        self._tail.append(line)

@@ -31,6 +31,8 @@ coverage: Final = EvidenceCoverage(
 )
 """What a whole stream shows: every message and call, compaction, the final usage and how it ended."""
 
+MAX_RESULTS: Final = 200
+"""The most result lines that are kept; the CLI prints one, and one more for each subagent that ends after it."""
 MAX_DENIALS: Final = 1_000
 """The most denied calls that a result line is read for."""
 
@@ -175,8 +177,8 @@ class Transcript:
             }
             | {"since": line.get("model_usage_since_last_result"), "total": line.get("modelUsage")}
         )
-        if len(self._results) > MAX_DENIALS:
-            self._builder.partial("usage", f"more than {MAX_DENIALS:,} result lines")
+        if len(self._results) > MAX_RESULTS:
+            self._builder.partial("usage", f"more than {MAX_RESULTS:,} result lines")
             del self._results[1]
         for denial in list_of(line, "permission_denials")[:MAX_DENIALS]:
             call_id = text_of(denial, "tool_use_id")

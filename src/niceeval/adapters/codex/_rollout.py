@@ -225,8 +225,8 @@ class Rollout:
         state, own = self._states.pop(call_id, (None, None))
         if own is not None:
             self._held -= len(own)
-            text = own
-        self._builder.result(call_id, text or output, state or self._status(call_id, output, text, head))
+        said = own if own is not None else text or output
+        self._builder.result(call_id, said, state or self._status(call_id, output, text, head))
         self._own.discard(call_id)
 
     def _status(self, call_id: str, output: Any, text: str, head: str) -> ActionStatus:

@@ -7,7 +7,7 @@ import ipaddress
 import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TypeVar
+from typing import Self
 
 from niceeval._base.errors import AuthorError
 from niceeval.testing._model_server.answering import Answering
@@ -25,8 +25,6 @@ POLL_INTERVAL = 0.05
 DEFAULT_WAIT = 30.0
 """Seconds that `wait_for` waits."""
 
-Self = TypeVar("Self", bound="ModelServer")
-
 
 class ModelServer:
     """A scripted model. It listens between `start` and `stop`, or inside `with` and `async with`."""
@@ -41,7 +39,7 @@ class ModelServer:
 
     # Life --------------------------------------------------------------------------------------------------------
 
-    def start(self: Self) -> Self:
+    def start(self) -> Self:
         """Listen. Raises AuthorError (`model-server-address`) where the address cannot be had."""
         if self._http is not None:
             return self
@@ -68,7 +66,7 @@ class ModelServer:
         http.server_close()
         thread.join()
 
-    def __enter__(self: Self) -> Self:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(
@@ -76,7 +74,7 @@ class ModelServer:
     ) -> None:
         self.stop()
 
-    async def __aenter__(self: Self) -> Self:
+    async def __aenter__(self) -> Self:
         return self.start()
 
     async def __aexit__(

@@ -55,6 +55,7 @@ def _decision(plan: RunPlan, attempt: AttemptPlan) -> Decision:
 def _head(experiment: ExperimentSpec, plan: RunPlan, style: Style) -> str:
     who = style.clean(experiment.agent.name) + (f", {style.clean(experiment.model)}" if experiment.model else "")
     facts = [f"runs {experiment.runs}"]
+    facts += [f"sandbox {style.clean(experiment.sandbox.shown)}"] if experiment.sandbox is not None else []
     facts += [f"budget {money(experiment.budget)}"] if experiment.budget is not None else []
     facts.append(f"concurrency {min(experiment.max_concurrency or plan.concurrency, plan.concurrency)}")
     return f"{style.clean(experiment.id)} ({who})  {style.joined(*facts)}"

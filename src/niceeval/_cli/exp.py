@@ -33,6 +33,7 @@ from niceeval._record.writer import RunWriter
 from niceeval._reporters.bus import ReporterBus
 from niceeval._reporters.console import Console, Wording
 from niceeval._reporters.status import StatusLine
+from niceeval._run.sandboxes import Keep
 from niceeval._version import __version__
 
 
@@ -50,6 +51,7 @@ from niceeval._version import __version__
 @click.option("--force", is_flag=True)
 @click.option("--dry", is_flag=True)
 @click.option("--durable", is_flag=True)
+@click.option("--keep-sandbox", type=click.Choice(["failed", "all"]))
 @click.option("--quiet", is_flag=True)
 @click.option("--verbose", is_flag=True)
 @click.option("--json", "as_json", is_flag=True)
@@ -86,7 +88,7 @@ def exp_command(output: JsonOutput | None, /, **given: Any) -> int:
     bus = ReporterBus(
         console, reporters, output=None if output is None else output.events, redact=redact, exit_code=code_of
     )
-    return run_to_end(plan, writer, console, bus, output)
+    return run_to_end(plan, writer, console, bus, output, keep_sandboxes=options.keep_sandbox)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,7 @@ class _Options:
     force: bool
     dry: bool
     durable: bool
+    keep_sandbox: Keep | None
     quiet: bool
     verbose: bool
     as_json: bool

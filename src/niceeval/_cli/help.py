@@ -13,7 +13,7 @@ Usage: niceeval COMMAND [ARGS]        Measure agents; results stay in .niceeval/
   niceeval exp compare                run the experiments of a group
   niceeval exp compare --dry          what would run, what is carried, and why
   niceeval show @k3f7qm2x             why an attempt failed
-Commands: init · exp · exp list · list · show · why · clean   (COMMAND --help)
+Commands: init · exp · exp list · list · show · why · clean · sandbox   (COMMAND --help)
 Exit: 0 passed or skipped · 1 not · 2 niceeval broke · 130 interrupted
 """,
     "exp": """\
@@ -22,6 +22,7 @@ Choose  --tag TAG   --eval PREFIX (narrows without naming an experiment)
         --force (carry nothing)   --dry (print the plan, start nothing)
 Sample  --runs N   --early-exit/--no-early-exit   --strict (soft lines count)
 Limit   --max-concurrency N   --timeout S   --budget USD
+Sandbox --keep-sandbox failed|all (left standing, to be entered)
 Output  --quiet   --verbose (a line per attempt)   --json (stdout is one event a line)
 Report  --junit PATH   --markdown PATH (a comment for a pull request)
 """,
@@ -48,6 +49,23 @@ Usage: niceeval why @LOCATOR [--json]   What has changed since that result, by n
 Usage: niceeval init                  Scaffold a project that runs green at once; refresh
                                       the managed block in AGENTS.md and CLAUDE.md
 Never overwrites a file: what exists is kept.
+""",
+    "sandbox": """\
+Usage: niceeval sandbox list | prune | enter      The sandboxes that stand on this machine
+  niceeval sandbox list [--json]      what stands, whose it is, and what nobody needs any more
+  niceeval sandbox prune [--yes] [--all]     remove what ended runs have left (asks first);
+                                      --all: also what was kept, and what other hosts made
+  niceeval sandbox enter @k3f7qm2x    a shell in the sandbox that an attempt has left standing
+""",
+    "sandbox list": """\
+Usage: niceeval sandbox list [--json] What stands on Docker and on this machine
+""",
+    "sandbox prune": """\
+Usage: niceeval sandbox prune [--yes] [--all]     Remove what ended runs have left (asks first)
+Never one whose run is alive here. --all: also what was kept, and what other hosts made.
+""",
+    "sandbox enter": """\
+Usage: niceeval sandbox enter @LOCATOR     A shell in a sandbox kept by exp --keep-sandbox
 """,
     "clean": """\
 Usage: niceeval clean [--yes]         Delete the results in .niceeval/ (asks first)

@@ -17,7 +17,7 @@ from niceeval._cli.exit_codes import code_after
 from niceeval._cli.streams import Streams
 from niceeval._discover.project import load_project
 from niceeval._discover.select import evals_of, tagged_or_raise
-from niceeval._discover.specs import EvalSpec, ExperimentSpec, Project
+from niceeval._discover.specs import ConfigSpec, EvalSpec, ExperimentSpec, Project, sandbox_of
 
 _DESCRIPTION_CELLS = 40
 _ID_CELLS = 48
@@ -50,9 +50,9 @@ def exp_list_command(as_json: bool) -> int:
     counts = [_selected(experiment, project, problems) for experiment in project.experiments]
     pairs = list(zip(project.experiments, counts, strict=True))
     if as_json:
-        streams.say_json([_experiment_json(experiment, count) for experiment, count in pairs])
+        streams.say_json([_experiment_json(experiment, count, project.config) for experiment, count in pairs])
     else:
-        rows = [_experiment_row(experiment, count, streams.out_style) for experiment, count in pairs]
+        rows = [_experiment_row(experiment, count, streams.out_style, project.config) for experiment, count in pairs]
         streams.say_list(_table(rows), "niceeval exp list --json")
     return _ended(problems, streams)
 
@@ -90,7 +90,8 @@ def _eval_row(cases: list[EvalSpec], style: Style) -> list[str]:
     return [f"{_cut(first.base, _ID_CELLS, style)} ({len(cases)} {noun})", keys, tags, place]
 
 
-def _experiment_row(experiment: ExperimentSpec, evals: int | None, style: Style) -> list[str]:
+def _experiment_row(experiment: ExperimentSpec, evals: int | None, style: Style, config: ConfigSpec) -> list[str]:
+    spec = sandbox_of(experiment, config)
     count = "evals unknown" if evals is None else f"{evals} eval{'' if evals == 1 else 's'}"
     return [
         _cut(experiment.id, _ID_CELLS, style),
@@ -99,6 +100,7 @@ def _experiment_row(experiment: ExperimentSpec, evals: int | None, style: Style)
         count,
         f"runs {experiment.runs}",
         "" if experiment.budget is None else f"budget {money(experiment.budget)}",
+        "" if spec is None else _cut(spec.shown, _DESCRIPTION_CELLS, style),
         _cut(experiment.description or "", _DESCRIPTION_CELLS, style),
     ]
 
@@ -131,7 +133,8 @@ def _eval_json(spec: EvalSpec) -> dict[str, Any]:
     return {name: item for name, item in value.items() if item is not None}
 
 
-def _experiment_json(experiment: ExperimentSpec, evals: int | None) -> dict[str, Any]:
+def _experiment_json(experiment: ExperimentSpec, evals: int | None, config: ConfigSpec) -> dict[str, Any]:
+    spec = sandbox_of(experiment, config)
     value = {
         "id": experiment.id,
         "path": experiment.path,
@@ -147,5 +150,6 @@ def _experiment_json(experiment: ExperimentSpec, evals: int | None) -> dict[str,
         "timeout": experiment.timeout,
         "maxConcurrency": experiment.max_concurrency,
         "budget": experiment.budget,
+        "sandbox": None if spec is None else spec.shown,
     }
     return {name: item for name, item in value.items() if item is not None}

@@ -34,7 +34,12 @@ _COMMANDS: Mapping[str, str] = {
     "why": "niceeval._cli.why:why_command",
     "show": "niceeval._cli.show:show_command",
     "clean": "niceeval._cli.clean:clean_command",
+    "sandbox list": "niceeval._cli.sandbox:sandbox_list_command",
+    "sandbox prune": "niceeval._cli.sandbox:sandbox_prune_command",
+    "sandbox enter": "niceeval._cli.sandbox:sandbox_enter_command",
 }
+
+_GROUP = "sandbox"
 
 
 class _Commands(click.Group):
@@ -56,14 +61,25 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name, rest = args[0], args[1:]
-        if name == "exp" and rest[:1] == ["list"]:
-            name, rest = "exp list", rest[1:]
+        if " ".join(args[:2]) in _COMMANDS:
+            name, rest = " ".join(args[:2]), rest[1:]
+        elif name == _GROUP:
+            _sandbox_alone(ctx, rest)
         if name not in _COMMANDS:
             raise _not_a_command(name)
         if asks_for_help(rest):
             _print_help(name)
             ctx.exit(PASSED)
         return name, self.get_command(ctx, name), rest
+
+
+def _sandbox_alone(ctx: click.Context, rest: list[str]) -> None:
+    """`niceeval sandbox` by itself names its commands; another word is none of them."""
+    if rest and not asks_for_help(rest):
+        problem = f"sandbox has no command {rest[0]}; it has list, prune and enter"
+        raise SelectionError("usage", problem=problem, command="niceeval sandbox --help")
+    _print_help(_GROUP)
+    ctx.exit(PASSED)
 
 
 def _print_help(command: str) -> None:

@@ -24,6 +24,7 @@ from niceeval._reporters.console import Console
 from niceeval._run.limits import Limits
 from niceeval._run.outside import Emit, Outside, RunHandle
 from niceeval._run.run import run_plan
+from niceeval._run.sandboxes import Keep
 
 T = TypeVar("T")
 
@@ -34,7 +35,13 @@ LIMITS = Limits()
 
 
 def run_to_end(
-    plan: RunPlan, writer: RunWriter, console: Console, bus: ReporterBus, output: JsonOutput | None = None
+    plan: RunPlan,
+    writer: RunWriter,
+    console: Console,
+    bus: ReporterBus,
+    output: JsonOutput | None = None,
+    *,
+    keep_sandboxes: Keep | None = None,
 ) -> int:
     """Run the plan and return the exit code. Bus and console are closed and the signal handlers are put back."""
     handle = RunHandle()
@@ -46,6 +53,7 @@ def run_to_end(
         leave=lambda why: _leave_stuck(console, output, why),
         limits=LIMITS,
         room=bus.room,
+        keep_sandboxes=keep_sandboxes,
     )
     with _signals(handle, console, output):
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from niceeval._base.errors import NiceevalError, Place
 from niceeval._base.places import shown_path
+from niceeval._model.diff import DiffRules
 
 if TYPE_CHECKING:
     from niceeval._evidence.prices import Price
@@ -73,6 +74,7 @@ class EvalSpec:
     row: object = MISSING
     given: object = MISSING
     reporters: tuple[object, ...] = ()
+    diff: DiffRules = field(default_factory=DiffRules)
 
     @property
     def place(self) -> Place:
@@ -127,6 +129,11 @@ class ConfigSpec:
     pricing: Mapping[str, Price] = field(default_factory=dict)
     reporters: tuple[object, ...] = ()
     sandbox: SandboxSpec | None = None
+
+
+def sandbox_of(experiment: ExperimentSpec, config: ConfigSpec) -> SandboxSpec | None:
+    """The experiment's sandbox, else the config's; a direct agent has none."""
+    return (experiment.sandbox or config.sandbox) if experiment.agent.kind == "sandbox" else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

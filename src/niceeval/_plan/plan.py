@@ -18,7 +18,7 @@ from niceeval._discover.select import (
     narrow,
     tagged_or_raise,
 )
-from niceeval._discover.specs import ConfigSpec, EvalSpec, ExperimentSpec, Project
+from niceeval._discover.specs import ConfigSpec, EvalSpec, ExperimentSpec, Project, sandbox_of
 
 if TYPE_CHECKING:
     from niceeval._plan.carry import Decision
@@ -172,7 +172,7 @@ def _resolved(
     timeout: float | None,
     max_concurrency: int | None,
 ) -> ExperimentSpec:
-    sandbox = (experiment.sandbox or config.sandbox) if experiment.agent.kind == "sandbox" else None
+    sandbox = sandbox_of(experiment, config)
     limit = experiment.max_concurrency
     if limit is None and sandbox is not None and not (max_concurrency or config.max_concurrency):
         limit = sandbox.recommended_concurrency

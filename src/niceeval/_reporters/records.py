@@ -161,6 +161,7 @@ def attempt_fields(result: AttemptResult) -> Record:
         "durationMs": result.duration_ms,
         **_known(usage=result.usage, estimatedCostUSD=result.estimated_cost_usd, skipReason=result.skip_reason),
         **({} if error is None else {"error": _error(error)}),
+        **_known(phases=result.phases, sandbox=result.sandbox),
         **_known(carriedFrom=result.carried_from, retries=list(result.retries) or None),
         "assertions": [_assertion(entry) for entry in result.assertions if entry.outcome != "passed"],
     }

@@ -75,6 +75,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     "sandbox-unavailable": ("{backend}: {problem}", "{fix}"),
     "sandbox-unsupported": ("{backend} cannot do this: {problem}", "{fix}"),
     "sandbox-failed": ("{backend}: {problem}", "{fix}"),
+    "sandbox-no-git": ("{backend}: {problem}", "{fix}"),
     "sandbox-gone": ("{backend}: the sandbox is gone: {problem}", "{fix}"),
     "sandbox-command": ("{command}: {problem}", "{fix}"),
     "sandbox-file": ("{path}: {problem}", "{fix}"),
@@ -94,6 +95,15 @@ ERRORS: dict[str, tuple[str, str]] = {
     # Inside an eval.
     "author-error": ("{error}", "fix the eval"),
     "send-not-awaited": ("t.{call}(...) was not awaited: nothing was sent", "write `await t.{call}(...)`"),
+    "sandbox-not-awaited": ("t.{call}(...) was not awaited: it did nothing", "write `await t.{call}(...)`"),
+    "deferred-value": (
+        "t.{call} is known only when the eval function has returned",
+        "give it to t.check(value, matcher); `await t.sandbox.read_file(path)` reads a file now",
+    ),
+    "deferred-inside": (
+        "t.{call} is known only when the eval function has returned, and stands inside another value",
+        "give it to t.check(value, matcher) by itself",
+    ),
     "handle-as-bool": (
         "an assertion handle has no truth value; the call recorded itself",
         "remove `assert`",
@@ -142,5 +152,9 @@ ERRORS: dict[str, tuple[str, str]] = {
     "incompatible": ("{path}: schemaVersion {schema} by niceeval {version}", "{command}"),
     "unreadable": ("{path}: {problem}", "niceeval show"),
     "cannot-write": ("{path}: {problem}", "free or unlock it, then run the same command again"),
+    "sandbox-needs-yes": (
+        "prune asks before removing {what}, and stdin is no terminal",
+        "niceeval sandbox prune --yes",
+    ),
     "needs-yes": ("clean asks before deleting {what}, and stdin is no terminal", "niceeval clean --yes"),
 }

@@ -63,6 +63,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     "sandbox-unavailable": ("{backend}：{problem}", "{fix}"),
     "sandbox-unsupported": ("{backend} 做不到：{problem}", "{fix}"),
     "sandbox-failed": ("{backend}：{problem}", "{fix}"),
+    "sandbox-no-git": ("{backend}：{problem}", "{fix}"),
     "sandbox-gone": ("{backend}：sandbox 已经不在了：{problem}", "{fix}"),
     "sandbox-command": ("{command}：{problem}", "{fix}"),
     "sandbox-file": ("{path}：{problem}", "{fix}"),
@@ -82,6 +83,15 @@ ERRORS: dict[str, tuple[str, str]] = {
     # Inside an eval.
     "author-error": ("{error}", "修正这个 eval"),
     "send-not-awaited": ("t.{call}(...) 没有 await，什么也没有发送", "写成 `await t.{call}(...)`"),
+    "sandbox-not-awaited": ("t.{call}(...) 没有 await，什么也没有做", "写成 `await t.{call}(...)`"),
+    "deferred-value": (
+        "t.{call} 要等 eval 函数返回之后才有值",
+        "交给 t.check(value, matcher)；现在就读文件用 `await t.sandbox.read_file(path)`",
+    ),
+    "deferred-inside": (
+        "t.{call} 要等 eval 函数返回之后才有值，却放在另一个值里面",
+        "把它单独交给 t.check(value, matcher)",
+    ),
     "handle-as-bool": ("断言句柄没有真假值；这个调用已经自己记录了结果", "去掉 `assert`"),
     "unknown-option": ('请求 {request} 没有选项 "{option}"；它有 {options}', "{fix}"),
     "bad-response": ("{problem}", "{fix}"),
@@ -115,5 +125,6 @@ ERRORS: dict[str, tuple[str, str]] = {
     "incompatible": ("{path}：schemaVersion 是 {schema}，由 niceeval {version} 写入", "{command}"),
     "unreadable": ("{path}：{problem}", "niceeval show"),
     "cannot-write": ("{path}：{problem}", "释放或解锁它，然后再运行同一条命令"),
+    "sandbox-needs-yes": ("prune 移除 {what} 之前要确认，而 stdin 不是终端", "niceeval sandbox prune --yes"),
     "needs-yes": ("clean 删除 {what} 之前要确认，而 stdin 不是终端", "niceeval clean --yes"),
 }

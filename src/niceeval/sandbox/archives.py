@@ -77,11 +77,21 @@ def tar_of_folder(
     top = Path(local_dir)
     if not top.is_dir():
         raise no_file(str(top), "is no folder of this machine")
+    entries = ((path, f"{prefix}{name}") for path, name in _walk(top, Ignored(ignore)))
+    return _packed_all(entries, uid, gid)
+
+
+def tar_of_paths(top: Path, paths: Iterable[str], *, uid: int, gid: int) -> Iterator[bytes]:
+    """An archive of these paths below a folder of this machine, as `tar_of_folder` makes one."""
+    return _packed_all(((top / path, path) for path in paths), uid, gid)
+
+
+def _packed_all(entries: Iterable[tuple[Path, str]], uid: int, gid: int) -> Iterator[bytes]:
     sink = _Sink()
     with tarfile.open(fileobj=sink, mode="w|", format=tarfile.PAX_FORMAT, bufsize=CHUNK) as tar:
-        for path, name in _walk(top, Ignored(ignore)):
+        for path, name in entries:
             try:
-                yield from _packed(tar, sink, path, f"{prefix}{name}", uid, gid)
+                yield from _packed(tar, sink, path, name, uid, gid)
             except OSError as error:
                 raise no_file(
                     str(path), f"cannot be read: {error.strerror}", "make it readable, or ignore it"
@@ -261,4 +271,4 @@ def _stays(parts: Sequence[str], target: str) -> bool:
     return True
 
 
-__all__ = ["CHUNK", "SandboxFileError", "folder_entries", "tar_of_files", "tar_of_folder", "unpack"]
+__all__ = ["CHUNK", "SandboxFileError", "folder_entries", "tar_of_files", "tar_of_folder", "tar_of_paths", "unpack"]

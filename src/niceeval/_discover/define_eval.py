@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
@@ -13,6 +13,8 @@ from niceeval._base.arguments import Arguments, argument_place, described, is_co
 from niceeval._base.errors import NiceevalError, Place, ProjectError
 from niceeval._base.places import author_place
 from niceeval._discover.ids import segment_problem
+from niceeval._model.diff_rules import DEFAULT_IGNORE, DiffRules
+from niceeval._model.ignoring import ALWAYS_IGNORED
 
 if TYPE_CHECKING:
     from niceeval._drive.context import EvalContext
@@ -37,6 +39,7 @@ class EvalDefinition:
     timeout: float | None
     metadata: Mapping[str, Any]
     reporters: tuple[object, ...] = ()
+    diff: DiffRules = field(default_factory=DiffRules)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,7 @@ def define_eval(
     timeout: float | None = None,
     metadata: Mapping[str, Any] | None = None,
     reporters: Sequence[Reporter] = (),
+    diff: DiffRules | None = None,
 ) -> Callable[[PlainEval], PlainEval]: ...
 
 
@@ -76,6 +80,7 @@ def define_eval(
     timeout: float | None = None,
     metadata: Mapping[str, Any] | None = None,
     reporters: Sequence[Reporter] = (),
+    diff: DiffRules | None = None,
 ) -> Callable[[CaseEval], CaseEval]: ...
 
 
@@ -84,7 +89,8 @@ def define_eval(*positional: object, **given: Any) -> Callable[[Any], Any]:
 
     `description`: one line for people; with `cases` also a function of the row. `tags`: for `--tag`. `timeout`:
     seconds for one attempt, above the experiment's. `metadata`: anything an experiment's `evals=` predicate wants to
-    know. `reporters`: objects that are told what happens to this eval (`niceeval.reporters`). `cases`: a sequence of
+    know. `reporters`: objects that are told what happens to this eval (`niceeval.reporters`). `diff`: which paths count
+    as changes of a sandbox agent (`niceeval.sandbox.DiffRules`). `cases`: a sequence of
     rows (ids 0000, 0001, ...) or a mapping (its keys are the ids); the function then takes the row as its second
     parameter, converted where that is annotated with a TypedDict, dataclass, msgspec Struct or pydantic model. The
     decorated function itself is returned.
@@ -123,6 +129,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "timeout": None,
     "metadata": None,
     "reporters": (),
+    "diff": None,
 }
 
 
@@ -149,7 +156,29 @@ def _definition(place: Place, positional: tuple[object, ...], given: Mapping[str
         timeout=arguments.seconds("timeout"),
         metadata=arguments.mapping("metadata", lambda _: True, "anything"),
         reporters=arguments.reporters("reporters"),
+        diff=_diff_rules(arguments),
     )
+
+
+def _diff_rules(arguments: Arguments) -> DiffRules:
+    rules = arguments["diff"]
+    fix = 'diff=DiffRules(ignore=("*.lock",))'
+    if rules is None:
+        return DiffRules()
+    if not isinstance(rules, DiffRules):
+        raise arguments.error("diff", f"is {described(rules)}; it is a DiffRules", fix)
+    for name, patterns in (("include", rules.include), ("ignore", rules.ignore)):
+        if isinstance(patterns, str) or not isinstance(patterns, Sequence):
+            raise arguments.error("diff", f"has {name}={described(patterns)}; it is a list of patterns", fix)
+        for pattern in patterns:
+            if not isinstance(pattern, str) or not pattern.strip("./ ") or "\0" in pattern:
+                raise arguments.error("diff", f"has {described(pattern)} in {name}; it is a pattern of paths", fix)
+    known = [pattern for pattern in DEFAULT_IGNORE if pattern not in ALWAYS_IGNORED]
+    strange = next((pattern for pattern in rules.include if pattern not in known), None)
+    if strange is not None:
+        problem = f"includes {described(strange)}, which nothing leaves out"
+        raise arguments.error("diff", problem, f"include some of {', '.join(known)}")
+    return DiffRules(include=tuple(rules.include), ignore=tuple(rules.ignore))
 
 
 def _require_cases(arguments: Arguments, cases: object) -> None:

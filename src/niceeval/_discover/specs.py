@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from niceeval._base.errors import NiceevalError, Place
 from niceeval._base.places import shown_path
-from niceeval._model.diff import DiffRules
+from niceeval._model.diff_rules import DiffRules
 
 if TYPE_CHECKING:
     from niceeval._evidence.prices import Price

@@ -6,17 +6,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar, overload
 
-from niceeval._base.callsite import call_site
+from niceeval._base.callsite import CallSite, call_site
 from niceeval._base.errors import AuthorError, SkipEval
 from niceeval._base.plain_text import clean_text
+from niceeval._drive.deferred import Deferred
 from niceeval._drive.driver import GROUP, Driver
 from niceeval._drive.given_value import require_value
+from niceeval._drive.sandbox_view import SandboxView
 from niceeval._drive.session import Line, Session
 from niceeval._evidence.scope import Scope, TurnRecord
 from niceeval._judge.collector import AssertionHandle
 from niceeval._judge.evaluation import Evaluation
 from niceeval._model.json_types import JsonValue
-from niceeval._model.matcher import Check, DefinedMatcher, NarrowingMatcher, as_matcher
+from niceeval._model.matcher import Check, DefinedMatcher, Judgement, Matcher, NarrowingMatcher, as_matcher
 
 T = TypeVar("T")
 N = TypeVar("N")
@@ -51,9 +53,12 @@ class EvalContext(Line):
         return self._driver.setting.flags
 
     @property
-    def sandbox(self) -> NoReturn:
+    def sandbox(self) -> SandboxView:
         """The attempt's sandbox; a direct agent has none, which is an author error."""
-        raise self._driver.author_fault(AuthorError("no-sandbox", agent=self._driver.setting.agent.name))
+        self._driver.require_own()
+        if self._driver.sandbox is None:
+            raise self._driver.author_fault(AuthorError("no-sandbox", agent=self._driver.setting.agent.name))
+        return SandboxView(self._driver, self._driver.sandbox)
 
     @property
     def _seen(self) -> Sequence[TurnRecord]:
@@ -90,8 +95,17 @@ class EvalContext(Line):
 
     # Values -----------------------------------------------------------------------------------------------------
 
-    def check(self, value: T, matcher: Check[T]) -> AssertionHandle:
-        """Record whether a value satisfies a matcher (or a plain callable), and go on."""
+    @overload
+    def check(self, value: Deferred[T], matcher: Check[T]) -> AssertionHandle: ...
+
+    @overload
+    def check(self, value: T, matcher: Check[T]) -> AssertionHandle: ...
+
+    def check(self, value: Any, matcher: Any) -> AssertionHandle:
+        """Record whether a value satisfies a matcher (or a plain callable), and go on.
+
+        A value of `t.sandbox` that is known only at the end is judged then.
+        """
         return self._check("check", value, matcher)
 
     @overload
@@ -129,6 +143,8 @@ class EvalContext(Line):
         site = call_site()
         try:
             known = as_matcher(matcher)
+            if call == "check" and isinstance(value, Deferred):
+                return self._check_at_end(value, known, site)
             require_value(value, call)
             judged = known.evaluate(value)
         except AuthorError as error:
@@ -136,13 +152,22 @@ class EvalContext(Line):
         return self._driver.record(
             known.name,
             site,
-            evaluation=Evaluation(
-                score=judged.score,
-                graded=judged.graded,
-                expected=judged.expected,
-                received=judged.received,
-                detail=judged.detail,
-            ),
+            evaluation=_evaluation(judged),
+            severity=known.default_severity,
+            threshold=known.threshold,
+        )
+
+    def _check_at_end(self, value: Deferred[Any], known: Matcher[Any], site: CallSite) -> AssertionHandle:
+        def evaluate(_: Scope) -> Evaluation:
+            settled = value.settled()
+            if settled.reason is not None:
+                return Evaluation(expected=known.name, received="not known", reason=settled.reason)
+            return _evaluation(known.evaluate(settled.value))
+
+        return self._driver.record(
+            known.name,
+            site,
+            deferred=lambda: self._driver.evaluate_at_end(evaluate, self._driver.log.scope(), site),
             severity=known.default_severity,
             threshold=known.threshold,
         )
@@ -157,3 +182,13 @@ class EvalContext(Line):
 
     def __repr__(self) -> str:
         return f"<t of {self._driver.setting.eval_id}>"
+
+
+def _evaluation(judged: Judgement) -> Evaluation:
+    return Evaluation(
+        score=judged.score,
+        graded=judged.graded,
+        expected=judged.expected,
+        received=judged.received,
+        detail=judged.detail,
+    )

@@ -21,10 +21,12 @@ from niceeval._base.errors import AuthorError, NiceevalError, StopEval
 from niceeval._base.guest import GuestScope
 from niceeval._base.json_values import json_text, normalise_json
 from niceeval._base.plain_text import clean_text
+from niceeval._drive.collecting import Collected
 from niceeval._drive.faults import Fault, error_text, fault_of_error, fault_of_guest
 from niceeval._drive.log import AttemptLog
 from niceeval._drive.own_tasks import others_tasks
 from niceeval._drive.retrying import DEFAULT_BACKOFF, Backoff, Classifier, failure_class
+from niceeval._drive.send_windows import in_window, results_of
 from niceeval._drive.sending import Sending
 from niceeval._drive.structured import OutputForm
 from niceeval._evidence.coverage import declared, downgrade
@@ -116,6 +118,7 @@ class Driver:
         self.skip_reason: str | None = None
         self.workspace: Workspace | None = None
         self.sandbox: Sandbox | None = None
+        self.collected = Collected()
         self.phase: Phase = "eval"
         self.turn: int | None = None
         self.turn_site: CallSite | None = None
@@ -224,14 +227,21 @@ class Driver:
 
     # Sending ----------------------------------------------------------------------------------------------------
 
-    def sending(self, call: str, site: CallSite, make: Callable[[], Any], result_names: frozenset[str]) -> Sending[Any]:
-        """An awaitable for one send, registered so that one nobody awaits is found."""
+    def sending(
+        self,
+        call: str,
+        site: CallSite,
+        make: Callable[[], Any],
+        result_names: frozenset[str],
+        kind: type[Sending[Any]] = Sending,
+    ) -> Sending[Any]:
+        """An awaitable for one send or call of the sandbox, registered so that one nobody awaits is found."""
         if self.late > MAX_LATE:
-            return Sending(_rest, call, site)
+            return kind(_rest, call, site)
         self.require_own(site)
         self._require_unsealed()
         self._require_in_time(site)
-        sending: Sending[Any] = Sending(make, call, site, result_names)
+        sending = kind(make, call, site, result_names)
         self._sendings.append(sending)
         if len(self._sendings) > 64:
             self._sendings = [held for held in self._sendings if not held.finished]
@@ -247,21 +257,31 @@ class Driver:
         """One turn: the record, the converted data, and why there is none (None: none was wanted, or it is there)."""
         self.require_own()
         self._require_free_line(number, site)
-        record = self.log.begin_turn(number, clean_text(input.text, 1_000_000)[0], self.loc(site))
         self._busy[number] = site.line
-        self.phase, self.turn, self.turn_site = "send", record.number, site
-        self._on_progress("send", record.number + 1)
+        play = partial(self._play, session, number, input, site, form is not None)
         try:
-            normal = await self._call_agent(session, record, input, site, form is not None)
+            workspace = self.workspace
+            record = await (play() if workspace is None else in_window(workspace, play, partial(results_of, self.log)))
         finally:
             self._busy.pop(number, None)
             if not self._busy:
                 self.phase = "eval"
+        data, missing = self._judge_output(record, form, site) if form is not None else (None, None)
+        return record, data, missing
+
+    async def _play(
+        self, session: AgentSession, number: int, input: TurnInput, site: CallSite, wants_data: bool
+    ) -> TurnRecord:
+        """The turn itself, from the user's message to the agent's last event."""
+        self._require_unsealed()
+        record = self.log.begin_turn(number, clean_text(input.text, 1_000_000)[0], self.loc(site))
+        self.phase, self.turn, self.turn_site = "send", record.number, site
+        self._on_progress("send", record.number + 1)
+        normal = await self._call_agent(session, record, input, site, wants_data)
         self._require_unsealed()
         cost, gap = turn_cost(normal.usage, self.setting.model, self.setting.pricing)
         self.log.end_turn(record, normal, cost, gap)
-        data, missing = self._judge_output(record, form, site) if form is not None else (None, None)
-        return record, data, missing
+        return record
 
     def _require_unsealed(self) -> None:
         if self.sealed:

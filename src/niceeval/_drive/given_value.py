@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Iterable
 from typing import Any
 
 from niceeval._base.errors import AuthorError
+from niceeval._drive.deferred import Deferred
 from niceeval._drive.sending import Sending
 from niceeval._judge.collector import AssertionHandle
 
@@ -15,13 +16,15 @@ _LOOKED_AT = 100
 
 
 def require_value(value: object, call: str) -> None:
-    """Raises AuthorError (`bad-argument`, `send-not-awaited`): what is awaited only later is always defined."""
+    """Raises AuthorError (`bad-argument`, `send-not-awaited`, ...): what is awaited only later is always defined."""
     for part in _parts(value):
         if isinstance(part, Sending):
-            raise AuthorError("send-not-awaited", call=part.call)
+            raise AuthorError(part.not_awaited, call=part.call)
         if isinstance(part, Awaitable):
             name = _name(part)
             raise _bad(call, f"is {name}, which was not awaited", f"write `await {name}`")
+        if isinstance(part, Deferred):
+            raise part.error("deferred-inside" if part is not value else "deferred-value")
         if isinstance(part, AsyncIterator):
             raise _bad(call, f"is {_name(part)}, which was not read", "collect its items first, with `async for`")
         if isinstance(part, AssertionHandle):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from niceeval._base.callsite import CallSite
 from niceeval._base.errors import AuthorError, Place
@@ -20,7 +20,10 @@ class Sending(Coroutine[Any, Any, T], Generic[T]):
     """One send that was asked for. `started` says that somebody awaits it, in `task`; `finished` that it has ended.
 
     `result_names` are the attributes of what it comes to: asking for one of them before says what was forgotten.
+    `not_awaited` is the code of the author's mistake that it is then.
     """
+
+    not_awaited: ClassVar[str] = "send-not-awaited"
 
     __slots__ = ("_inner", "_make", "call", "finished", "result_names", "site", "started", "task")
 
@@ -43,7 +46,7 @@ class Sending(Coroutine[Any, Any, T], Generic[T]):
     def __getattr__(self, name: str) -> Any:
         # `turn = t.send(...)` without await, and then `turn.succeeded()`: the slip that everybody makes once.
         if name in self.result_names:
-            raise AuthorError("send-not-awaited", call=self.call, place=Place(*self.site))
+            raise AuthorError(self.not_awaited, call=self.call, place=Place(*self.site))
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _coroutine(self) -> Coroutine[Any, Any, T]:
@@ -80,3 +83,10 @@ class Sending(Coroutine[Any, Any, T], Generic[T]):
         """Close the coroutine where it was started."""
         if self._inner is not None:
             self._inner.close()
+
+
+class SandboxCall(Sending[T]):
+    """One call of `t.sandbox` that was asked for."""
+
+    __slots__ = ()
+    not_awaited = "sandbox-not-awaited"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from niceeval._model.diff import DEFAULT_IGNORE, DiffRules
+from niceeval._model.diff_rules import DEFAULT_IGNORE, DiffRules
 
 ALWAYS_IGNORED: Final = (".git/", "__niceeval__/")
 """What no rule can include: a ledger in git cannot hold the first, and the second is niceeval's own."""

@@ -143,6 +143,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     points: Points | None = None
     has_o11y: bool = msgspec.field(name="hasO11y", default=False)
     has_logs: bool = msgspec.field(name="hasLogs", default=False)
+    has_diff: bool = msgspec.field(name="hasDiff", default=False)
     early_exited: bool = msgspec.field(name="earlyExited", default=False)
     identity: StoredIdentity | None = None
     carried_from: CarriedFrom | None = msgspec.field(name="carriedFrom", default=None)

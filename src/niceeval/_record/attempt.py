@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from niceeval._base.errors import NiceevalError
 from niceeval._base.ids import identity_hash
 from niceeval._model.assertion import AssertionResult
+from niceeval._model.diff import StoredDiff
 from niceeval._model.events import StreamEvent
 from niceeval._model.o11y import O11ySummary
 from niceeval._model.result import (
@@ -41,8 +42,9 @@ class Attempt:
     """An attempt of a stored run.
 
     The plain properties were read with the run. `assertions`, `experiment`, `error_info`, `coverage`, `diagnostics`,
-    `phases` and `points` are decoded at each read; `events()`, `o11y()`, `sources()` and `logs()` read a file and give
-    None where there is none. All of these raise ResultsError (`unreadable`) for what is there and cannot be used.
+    `phases` and `points` are decoded at each read; `events()`, `o11y()`, `sources()`, `logs()` and `diff()` read a file
+    and give None where there is none. All of these raise ResultsError (`unreadable`) for what is there and cannot be
+    used.
     """
 
     __slots__ = ("_locators", "_row", "run", "run_folder")
@@ -211,6 +213,7 @@ class Attempt:
             has_sources=row.has_sources,
             has_o11y=row.has_o11y,
             has_logs=row.has_logs,
+            has_diff=row.has_diff,
             locator=self.locator,
             description=row.description,
             tags=row.tags,
@@ -249,6 +252,10 @@ class Attempt:
     def logs(self) -> tuple[LogLine, ...] | None:
         """What eval and adapter logged."""
         return self._artifact(layout.LOGS, rows.decode_logs)
+
+    def diff(self) -> StoredDiff | None:
+        """What the agent changed in its sandbox."""
+        return self._artifact(layout.DIFF, rows.decode_diff)
 
     def _decoded(self, field: str, decode: Callable[[AttemptRow], T]) -> T:
         try:

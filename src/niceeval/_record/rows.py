@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from niceeval._model.assertion import AssertionResult, EvidenceRef, Outcome, Severity, UnavailableReason
+from niceeval._model.diff import StoredDiff
 from niceeval._model.events import KnownEvent, Loc, StreamEvent, UnknownEvent
 from niceeval._model.o11y import O11ySummary
 from niceeval._model.result import (
@@ -59,6 +60,7 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     has_sources: bool = msgspec.field(name="hasSources", default=False)
     has_o11y: bool = msgspec.field(name="hasO11y", default=False)
     has_logs: bool = msgspec.field(name="hasLogs", default=False)
+    has_diff: bool = msgspec.field(name="hasDiff", default=False)
     early_exited: bool = msgspec.field(name="earlyExited", default=False)
     tags: tuple[str, ...] = ()
     assertions: msgspec.Raw = _NULL
@@ -279,6 +281,15 @@ def decode_sources(data: bytes) -> tuple[SourceFile, ...]:
 def decode_logs(data: bytes) -> tuple[LogLine, ...]:
     """A `logs.json`. Raises ValueError."""
     return tuple(tolerantly(msgspec.json.Decoder(list[LogLine]).decode, data))
+
+
+def decode_diff(data: bytes) -> StoredDiff:
+    """A `diff.json`; another producer's may lack what it has nothing of. Raises ValueError."""
+    value = tolerantly(_ANY.decode, data)
+    if not isinstance(value, dict):
+        raise ValueError(f"expected an object, got {type(value).__name__}")
+    known = {name: item for name, item in value.items() if item is not None}
+    return msgspec.convert({"generatedFiles": {}, "deletedFiles": [], **known}, StoredDiff, strict=False)
 
 
 _O11Y_COUNTS: tuple[Literal["totalTurns", "totalToolCalls", "thinkingBlocks", "compactions", "durationMs"], ...] = (

@@ -17,6 +17,7 @@ import msgspec
 
 from niceeval._base.errors import ResultsError
 from niceeval._base.forks import leave_copy, own_pid
+from niceeval._model.diff import StoredDiff
 from niceeval._model.o11y import O11ySummary
 from niceeval._model.result import AttemptResult, LogLine, RunSummary, SourceFile
 from niceeval._record import disk, layout
@@ -52,6 +53,7 @@ class SealedAttempt:
     sources: tuple[SourceFile, ...] = ()
     o11y: O11ySummary | None = None
     logs: tuple[LogLine, ...] = ()
+    diff: StoredDiff | None = None
 
 
 def cannot_write(path: str, error: OSError) -> ResultsError:
@@ -252,6 +254,8 @@ class RunWriter:
             files.append((layout.O11Y, without_secrets(encode(sealed.o11y), self._redact)))
         if sealed.logs:
             files.append((layout.LOGS, without_secrets(encode(sealed.logs), self._redact)))
+        if sealed.diff is not None:
+            files.append((layout.DIFF, without_secrets(encode(sealed.diff), self._redact)))
         written = {name for name, _ in files}
         result = record_without_secrets(encode(_flagged(sealed.result, written)), self._redact)
         files.append((layout.RESULT, result))
@@ -285,16 +289,20 @@ def _named_by_flags(result: AttemptResult) -> set[str]:
         layout.SOURCES: result.has_sources,
         layout.O11Y: result.has_o11y,
         layout.LOGS: result.has_logs,
+        layout.DIFF: result.has_diff,
     }
     return {name for name, has in flags.items() if has}
 
 
 def _flagged(result: AttemptResult, written: set[str]) -> AttemptResult:
     """The result with `has...` flags that say what lies beside it."""
-    flags = (layout.EVENTS in written, layout.SOURCES in written, layout.O11Y in written, layout.LOGS in written)
-    if flags == (result.has_events, result.has_sources, result.has_o11y, result.has_logs):
+    if _named_by_flags(result) == written & (layout.ARTIFACTS - {layout.EVENTS_INDEX}):
         return result
-    has_events, has_sources, has_o11y, has_logs = flags
     return msgspec.structs.replace(
-        result, has_events=has_events, has_sources=has_sources, has_o11y=has_o11y, has_logs=has_logs
+        result,
+        has_events=layout.EVENTS in written,
+        has_sources=layout.SOURCES in written,
+        has_o11y=layout.O11Y in written,
+        has_logs=layout.LOGS in written,
+        has_diff=layout.DIFF in written,
     )

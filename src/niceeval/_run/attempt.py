@@ -212,7 +212,7 @@ class RunningAttempt:
 
     def _find_left_sends(self) -> None:
         for sending in self._driver.left_sendings():
-            code = "send-unfinished" if sending.started else "send-not-awaited"
+            code = "send-unfinished" if sending.started else sending.not_awaited
             self._driver.author_fault(AuthorError(code, call=sending.call), sending.site)
             return
 

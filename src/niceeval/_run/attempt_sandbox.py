@@ -74,7 +74,9 @@ class AttemptSandbox:
         enter("diff")
         scope = GuestScope(self._scope.host, self._scope.label)
         try:
-            self.diff = await scope.call("diff", self._limits.sandbox_diff, self._lease.workspace.diff)
+            driver, workspace = self._driver, self._lease.workspace
+            collect = driver.collected.collect
+            self.diff = await scope.call("diff", self._limits.sandbox_diff, collect, workspace, driver.log)
         except GuestTimeout as timeout:
             self._say("diff-failed", f"what changed was not collected: {timeout.limit:g}s passed in diff")
         except asyncio.CancelledError:

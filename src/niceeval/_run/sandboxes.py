@@ -187,7 +187,7 @@ class Sandboxes:
         # In a context of its own: this runs within a guest, and what is started ahead is nobody's.
         loop = asyncio.get_running_loop()
         loop.call_soon_threadsafe(self._fill, opened, context=Context())
-        lease = opened.maker.lease(standing, getattr(attempt.eval, "diff", None), reusable=experiment.reuse_sandboxes)
+        lease = opened.maker.lease(standing, attempt.eval.diff, reusable=experiment.reuse_sandboxes)
         standing.used = True
         return lease
 

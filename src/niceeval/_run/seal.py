@@ -121,6 +121,7 @@ def seal(
         has_sources=bool(files),
         has_o11y=bool(turns),
         has_logs=bool(log.lines),
+        has_diff=finished.diff is not None,
         early_exited=early_exited,
         phases=finished.phases or None,
         fingerprint=None if identity is None else identity.fingerprint,
@@ -136,6 +137,7 @@ def seal(
         sources=files,
         o11y=summarise(log.events, turns, finished.duration_ms, usage, cost.usd) if turns else None,
         logs=tuple(log.lines),
+        diff=finished.diff,
     )
 
 

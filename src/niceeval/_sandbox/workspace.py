@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from niceeval._base.errors import SandboxError
+from niceeval._base.plain_text import clean_text
 from niceeval._model.changes import Changes
 from niceeval._model.diff import DiffRules, StoredDiff
 from niceeval._model.ignoring import ignore_patterns
@@ -51,16 +52,16 @@ class Workspace:
     async def before_send(self) -> None:
         """A window opens, unless one is open already.
 
-        Raises no SandboxError: a ledger that cannot be kept leaves the attempt without a diff, and not without a send.
-        Cancelled, it opens nothing.
+        Raises nothing of the sandbox's: a ledger that cannot be kept leaves the attempt without a diff, and not without
+        a send. Cancelled, it opens nothing.
         """
         async with self._lock:
             self._sends += 1
             if self._open == 0 and self.problem is None:
                 try:
                     self._before = self._noted(await self._ledger.before())
-                except SandboxError as error:
-                    self.problem = str(error)
+                except Exception as error:  # noqa: BLE001 - a sandbox is a guest; the diff says why there is none
+                    self.give_up(_why(error))
             self._open += 1
 
     async def after_send(self, results: bytes | None = None) -> None:
@@ -72,6 +73,10 @@ class Workspace:
             self._open = max(self._open - 1, 0)
             if self._open == 0:
                 await self._close(results)
+
+    def give_up(self, why: str) -> None:
+        """From here on there is no diff, for this reason."""
+        self.problem = self.problem or why
 
     async def changes(self) -> Changes:
         """What changed inside the windows, closing one that is open still. The same at each call."""
@@ -103,8 +108,8 @@ class Workspace:
             return
         try:
             after = self._noted(await self._ledger.after(results))
-        except SandboxError as error:
-            self.problem = str(error)
+        except Exception as error:  # noqa: BLE001 - as in `before_send`
+            self.give_up(_why(error))
             return
         # A close that was cancelled leaves the window open, for `changes` to close.
         if self._before is not None:
@@ -135,6 +140,12 @@ class Workspace:
             return changes_of(
                 raw, rules=self.rules, workdir=self.sandbox.workdir, windows=self._sends, incomplete=incomplete
             )
-        except (SandboxError, UnreadableChanges, ValueError) as error:
-            self.problem = str(error)
-            return replace(none, problem=self.problem)
+        except UnreadableChanges as error:
+            self.give_up(f"git's answer cannot be read: {error}")
+        except Exception as error:  # noqa: BLE001 - as in `before_send`
+            self.give_up(_why(error))
+        return replace(none, problem=self.problem)
+
+
+def _why(error: Exception) -> str:
+    return str(error) if isinstance(error, SandboxError) else clean_text(f"{type(error).__name__}: {error}", 500)[0]

@@ -10,16 +10,20 @@ from typing import TypeVar
 from niceeval._base.errors import ResultsError
 from niceeval._base.terminal import Style, cut_counted, duration, seconds, wrap
 from niceeval._model.coverage import CHANNELS
+from niceeval._model.diff import StoredDiff
 from niceeval._model.events import StreamEvent
 from niceeval._model.o11y import O11ySummary
 from niceeval._model.result import AttemptResult, Diagnostic, ErrorInfo, Retry, SourceFile
 from niceeval._record.attempt import Attempt
 from niceeval._reporters.figures import own_figures
 from niceeval._view.annotated_source import SourcePainter, SourceView, is_shown, source_views
+from niceeval._view.changed_files import change_rows
 from niceeval._view.turns import TurnLine, turns_of
 
 T = TypeVar("T")
 
+MAX_CHANGES = 30
+"""Changed files that the page names."""
 MAX_DIAGNOSTICS = 10
 MAX_TRACE_LINES = 20
 _LABEL = 11
@@ -37,6 +41,7 @@ class Material:
     o11y: O11ySummary | None
     turns: Sequence[TurnLine]
     views: Sequence[SourceView]
+    diff: StoredDiff | None
     problems: Sequence[str]
 
 
@@ -47,6 +52,7 @@ def material_of(attempt: Attempt) -> Material:
     events = _readable(attempt.events, problems)
     o11y = _readable(attempt.o11y, problems)
     sources: Sequence[SourceFile] = _readable(attempt.sources, problems) or ()
+    diff = _readable(attempt.diff, problems)
     turns = turns_of(events, o11y)
     return Material(
         attempt=attempt,
@@ -55,6 +61,7 @@ def material_of(attempt: Attempt) -> Material:
         o11y=o11y,
         turns=turns,
         views=source_views(sources, result.assertions, turns, result.id),
+        diff=diff,
         problems=problems,
     )
 
@@ -101,6 +108,7 @@ class _Page:
             *(row for view in self._material.views for row in self._source.view(view)),
             *self._unplaced_turns(),
             *self._unplaced(),
+            *self._changes(),
             *self._coverage(),
             *self._time(),
             *self._retries(),
@@ -171,6 +179,17 @@ class _Page:
     def _unplaced_turns(self) -> list[str]:
         turns = [turn for turn in self._material.turns if not is_shown(turn.loc, self._material.views)]
         return ["turns", *(f"  {self._source.turn_label(turn)}" for turn in turns)] if turns else []
+
+    def _changes(self) -> list[str]:
+        """What the agent changed: `+ new.py`, `~ old.py (+3 -1)`, `- gone.py`."""
+        diff = self._material.diff
+        if diff is None:
+            return []
+        rows = change_rows(diff, self._style)
+        more = len(rows) - MAX_CHANGES
+        rows = rows[:MAX_CHANGES] + ([f"  + {more:,} more changed files: --json"] if more > 0 else [])
+        incomplete = self._text("incomplete", diff.incomplete) if diff.incomplete else []
+        return ["changed files", *(rows or ["  none"]), *incomplete]
 
     def _coverage(self) -> list[str]:
         coverage = self._result.coverage

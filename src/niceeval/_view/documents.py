@@ -54,6 +54,7 @@ def attempt_document(attempt: Attempt) -> dict[str, Any]:
             "result": msgspec.to_builtins(material.result),
             "turns": [_turn(turn) for turn in material.turns],
             "notReached": _not_reached(material),
+            "diff": None if material.diff is None else msgspec.to_builtins(material.diff),
             "events": None if material.events is None else len(material.events),
             "problems": list(material.problems),
         }

@@ -1,0 +1,190 @@
+"""What is tried with every command-line agent: a real CLI in a real sandbox, against a scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from niceeval.adapter import Agent, AgentSession, SandboxAgentContext, Turn, TurnInput
+from niceeval.backends.local import open_backend
+from niceeval.sandbox import Sandbox, SandboxRequest, local_sandbox
+from niceeval.testing import ModelServer, model_server
+from niceeval.testing.scenarios import RECALL, Scenario, call, rate_limited, say, shell, write
+from tests.contract.cli_installs import installed
+
+KEY = "scripted-key-8861"
+KEY_VARIABLE = "NICEEVAL_TEST_MODEL_ACCESS"
+MODEL = "scripted-model"
+STARTED_WITHIN = 300.0
+"""Seconds that a CLI may take until its first command runs; a busy machine is slow."""
+
+CREATE = Scenario(
+    "create", [call(write("note.txt", "hello\n"), text="I will write it.", thinking="A file."), say("Done.")]
+)
+FAILS = Scenario("fails", [call(shell("echo bad >&2; exit 3")), say("It failed.")])
+TWO = Scenario("two", [call(shell("echo one"), shell("echo two")), say("Both ran.")])
+PUSH = Scenario("push", [call(shell("git push origin main")), say("Not pushed.")])
+LIMITED = Scenario("limited", [rate_limited(1, say("After the limit."))])
+HANGS = Scenario("hangs", [call(shell("echo $$ > started; sleep 600; echo > ended")), say("Never said.")])
+SCENARIOS = (CREATE, FAILS, TWO, PUSH, LIMITED, HANGS, RECALL)
+
+USED_TWICE = {"inputTokens": 200, "outputTokens": 40}
+USED_ONCE = {"inputTokens": 100, "outputTokens": 20}
+
+
+@dataclass(frozen=True)
+class Cli:
+    """A CLI under test: how its agent is made from a command and a server, and what in its output varies."""
+
+    name: str
+    make: Callable[..., Agent]
+    model: str = MODEL
+    varies: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class Attempt:
+    """One attempt in a sandbox, driven as the runner drives it."""
+
+    cli: Cli
+    agent: Agent
+    sandbox: Sandbox
+    server: ModelServer
+    logs: list[str] = field(default_factory=list)
+    diagnostics: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def context(self, session: AgentSession) -> SandboxAgentContext:
+        return SandboxAgentContext(
+            session=session,
+            model=self.cli.model,
+            reasoning_effort=None,
+            flags={},
+            experiment_id="cli",
+            eval_id="rows",
+            attempt=0,
+            log=self.logs.append,
+            progress=lambda message, **_: None,
+            diagnostic=lambda code, level, message, data=None: self.diagnostics.append((code, level, message)),
+            sandbox=self.sandbox,
+        )
+
+    async def send(self, text: str, session: AgentSession | None = None) -> Turn:
+        """One turn; without a session, of a new one."""
+        turn = await self.agent.send(TurnInput(text=text), self.context(session or AgentSession()))
+        assert not self.server.unscripted, [request.problem for request in self.server.unscripted]
+        return turn
+
+    @property
+    def codes(self) -> list[str]:
+        """The diagnostics of turns, by their codes."""
+        return [code for code, _, _ in self.diagnostics if code != "cli-version"]
+
+
+@contextlib.asynccontextmanager
+async def attempt(cli: Cli, **options: Any) -> AsyncIterator[Attempt]:
+    """An attempt of the CLI, its setup done."""
+    command = installed(cli.name)
+    os.environ[KEY_VARIABLE] = KEY
+    backend = await open_backend(local_sandbox())
+    async with model_server(*SCENARIOS, models=(cli.model,)) as server:
+        agent = cli.make(command, server, **options)
+        sandbox = await backend.create(SandboxRequest(labels={}, lifetime=3_600))
+        try:
+            one = Attempt(cli, agent, sandbox, server)
+            assert agent.setup is not None
+            assert agent.teardown is not None
+            await agent.setup(one.context(AgentSession()))
+            try:
+                yield one
+            finally:
+                await agent.teardown(one.context(AgentSession()))
+        finally:
+            await sandbox.stop()
+            await backend.close()
+
+
+def shown(turn: Turn, one: Attempt) -> list[dict[str, Any]]:
+    """The turn's events in their JSON form, with what differs from run to run named: ids, the sandbox's folder."""
+    events = msgspec.to_builtins(turn.events)
+    ids: dict[str, str] = {}
+    for event in events:
+        if "callId" in event:
+            event["callId"] = ids.setdefault(event["callId"], f"call-{len(ids) + 1}")
+        for name in ("output", "message"):
+            if isinstance(event.get(name), str):
+                event[name] = _steady(event[name], one)
+    return [{key: value for key, value in event.items() if value is not None} for event in events]
+
+
+def _steady(text: str, one: Attempt) -> str:
+    text = text.replace(one.sandbox.workdir, "WORKDIR")
+    for pattern, instead in one.cli.varies:
+        text = re.sub(pattern, instead, text)
+    return text
+
+
+def levels(turn: Turn, one: Attempt) -> dict[str, str]:
+    """The channels that are not complete: what the agent declares, and what the turn makes worse."""
+    declared: Mapping[str, Any] = dict(one.agent.evidence_coverage.items())
+    found = {**declared, **(turn.evidence_coverage or {})}
+    return {channel: coverage.level for channel, coverage in found.items() if coverage.level != "complete"}
+
+
+def used(turn: Turn) -> dict[str, Any]:
+    """The turn's usage in its JSON form, without what was 0 or not said."""
+    usage = msgspec.to_builtins(turn.usage) if turn.usage is not None else {}
+    return {key: value for key, value in usage.items() if value}
+
+
+# The rows ---------------------------------------------------------------------------------------------------------
+
+
+async def conversation(cli: Cli, **options: Any) -> tuple[list[Turn], Attempt]:
+    """A turn that hits a rate limit and goes on, a second turn of the conversation, and a turn of a new one."""
+    async with attempt(cli, **options) as one:
+        session = AgentSession()
+        limited = await one.send("My word is zebra. SCENARIO:limited", session)
+        said = session.id
+        assert said
+        again = await one.send("SCENARIO:recall What did I say?", session)
+        assert session.id == said
+        new = await one.send("SCENARIO:recall What did I say?")
+        assert all(request.sent_credential(KEY) for request in one.server.calls("limited"))
+        assert KEY not in "\n".join(one.logs)
+        return [limited, again, new], one
+
+
+async def cancelled(cli: Cli, **options: Any) -> None:
+    """A turn that is cancelled while its command runs: nothing of it lives on, nothing it would have done happens."""
+    async with attempt(cli, **options) as one:
+        sending = asyncio.create_task(one.send("SCENARIO:hangs please"))
+        pid = await _started(one, sending)
+        sending.cancel()
+        done, _ = await asyncio.wait({sending}, timeout=STARTED_WITHIN)
+        assert done
+        assert sending.cancelled()
+        assert str(pid) not in os.listdir("/proc")
+        assert not await one.sandbox.file_exists("ended")
+
+
+async def _started(one: Attempt, sending: asyncio.Task[Turn]) -> int:
+    for _ in range(int(STARTED_WITHIN / 0.1)):
+        if await one.sandbox.file_exists("started"):
+            said = (await one.sandbox.read_file("started")).strip()
+            if said:
+                return int(said)
+        assert not sending.done(), sending
+        await asyncio.sleep(0.1)
+    raise AssertionError("the command did not start")
+
+
+def run(main: Any) -> Any:
+    """Run a row."""
+    return asyncio.run(main)

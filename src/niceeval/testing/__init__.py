@@ -1,7 +1,7 @@
-"""What adapter authors test with.
+"""What authors of adapters and of sandbox backends test with.
 
 `check_agent` drives an agent through its contract and reports, check by check; `model_server` is a scripted model that
-the agent can ask (what it says: `niceeval.testing.scenarios`).
+the agent can ask (what it says: `niceeval.testing.scenarios`). `check_sandbox` tries a sandbox against its contract.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from niceeval.testing._agent.probes import Approval, Probes
 from niceeval.testing._agent.report import EventRef, Finding, Report
 from niceeval.testing._model_server.recorded import RecordedRequest
 from niceeval.testing._model_server.server import ModelServer, model_server
+from niceeval.testing._sandbox.check_sandbox import check_sandbox, check_sandbox_sync
 
 __all__ = [
     "Approval",
@@ -22,5 +23,7 @@ __all__ = [
     "Report",
     "check_agent",
     "check_agent_sync",
+    "check_sandbox",
+    "check_sandbox_sync",
     "model_server",
 ]

@@ -45,14 +45,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All findings about one agent, in a fixed order. `str(report)` is a table.
+    """All findings about one agent, or sandbox, in a fixed order. `str(report)` is a table.
 
-    `events` holds the event stream of each scenario that was run, which the findings' `refs` point into.
+    `kind` says what was checked, `agent` is its name. `events` holds the event stream of each scenario that was run,
+    which the findings' `refs` point into.
     """
 
     agent: str
     findings: tuple[Finding, ...]
     events: Mapping[str, tuple[StreamEvent, ...]]
+    kind: Literal["agent", "sandbox"] = "agent"
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)
@@ -95,7 +97,7 @@ class Report:
 
     def _title(self) -> str:
         counts = f"{len(self.passed)} passed, {len(self.failed)} failed, {len(self.not_checked)} not checked"
-        return f"agent {clean(self.agent)}: {counts}"
+        return f"{self.kind} {clean(self.agent)}: {counts}"
 
     def _rows(self, findings: tuple[Finding, ...]) -> Iterator[str]:
         width = max((len(finding.check) for finding in findings), default=0)

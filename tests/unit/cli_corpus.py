@@ -1,7 +1,8 @@
 """Transcripts of coding-agent CLIs, and all the ways in which one can be damaged.
 
-`tests/data/cli` holds what real CLIs wrote, with a mock model behind them. The rollout files of Codex, the session
-files of Claude Code and `gemini_cli/pieces.jsonl` are in part put together by hand, in the shapes that the CLIs write.
+`tests/data/cli` holds what real CLIs wrote, with a scripted model behind them; prompts and environments are left out.
+Put together by hand, in the shapes that the CLIs write, are `gemini_cli/pieces`, Claude Code's `session_shell` and
+`session_task`, and Codex's rollout files except those of `mix`, `spawn`, `read_only` and most of `compaction`.
 """
 
 from __future__ import annotations
@@ -67,47 +68,60 @@ def _codex_rollout(name: str) -> Callable[..., Collected]:
     return parse
 
 
-def _codex_child(chunks: Any, **how: Any) -> Collected:
-    stream, rollout = read("codex/task.jsonl"), read("codex/task.rollout.jsonl")
-    return codex.parse([stream], rollout=[rollout], children=[chunks], **how)
+def _codex_child(name: str) -> Callable[..., Collected]:
+    stream, rollout = read(f"codex/{name}.jsonl"), read(f"codex/{name}.rollout.jsonl")
+
+    def parse(chunks: Any, **how: Any) -> Collected:
+        return codex.parse([stream], rollout=[rollout], children=[chunks], **how)
+
+    return parse
 
 
-def _claude_session_task(chunks: Any, **how: Any) -> Collected:
-    return claude_file.parse_file(chunks, subagents={"toolu_1": [read("claude_code/session_task.agent.jsonl")]}, **how)
+def _claude_session(call_id: str, child: bytes) -> Callable[..., Collected]:
+    def parse(chunks: Any, **how: Any) -> Collected:
+        return claude_file.parse_file(chunks, subagents={call_id: [child]}, **how)
+
+    return parse
 
 
-def _claude_agent_file(chunks: Any, **how: Any) -> Collected:
-    return claude_file.parse_file([read("claude_code/session_task.jsonl")], subagents={"toolu_1": chunks}, **how)
+def _claude_agent(call_id: str, main: bytes) -> Callable[..., Collected]:
+    def parse(chunks: Any, **how: Any) -> Collected:
+        return claude_file.parse_file([main], subagents={call_id: chunks}, **how)
+
+    return parse
 
 
 def _last_bub_turn(chunks: Any, **how: Any) -> Collected:
     return bub.parse(chunks, skip_turns=3, **how)
 
 
+FILE = claude_file.file_coverage
+AGENT_CALLS = {"session_task": "toolu_1", "session_spawn": "call_scripted_0f39ad9da1dafe3f_0"}
+"""The session files with a subagent, and the ids of the calls that made it."""
 FAILING = {"maxturns", "err500", "err400", "resume_bad"}
-CLAUDE = "stream_shell fail task two maxturns err500 flaky429 compact mcp2 old197_task partial resume_bad hitl_deny"
-CODEX = "shell fail two mcp task flaky err400 blocked compaction resume write"
-ROLLOUTS = "shell fail two mcp task blocked compaction resume"
+CLAUDE = "stream_shell fail task two mix spawn maxturns err500 flaky429 compact mcp2 old197_task partial resume_bad hitl_deny"
+CODEX = "shell fail two mcp task flaky err400 blocked compaction resume write mix spawn read_only"
+ROLLOUTS = "shell fail two mcp task blocked compaction resume mix spawn read_only"
 
 
 def whole() -> Iterator[Transcript]:
     """Every whole transcript."""
     for name in CLAUDE.split():
         yield _of("claude_code", name, claude_code.parse, claude_code.coverage)
-    yield Transcript(
-        "claude_code/session_shell",
-        read("claude_code/session_shell.jsonl"),
-        claude_file.parse_file,
-        claude_file.file_coverage,
-    )
-    for file, parse in (("session_task", _claude_session_task), ("session_task.agent", _claude_agent_file)):
-        yield Transcript(f"claude_code/{file}", read(f"claude_code/{file}.jsonl"), parse, claude_file.file_coverage)
+    for file in ("session_mix", "session_shell"):
+        yield Transcript(f"claude_code/{file}", read(f"claude_code/{file}.jsonl"), claude_file.parse_file, FILE)
+    for file, call_id in AGENT_CALLS.items():
+        main, child = read(f"claude_code/{file}.jsonl"), read(f"claude_code/{file}.agent.jsonl")
+        yield Transcript(f"claude_code/{file}", main, _claude_session(call_id, child), FILE)
+        yield Transcript(f"claude_code/{file}.agent", child, _claude_agent(call_id, main), FILE)
     for name in CODEX.split():
         yield _of("codex", name, _codex_stream(name), codex.coverage)
     for name in ROLLOUTS.split():
         data = read(f"codex/{name}.rollout.jsonl")
         yield Transcript(f"codex/{name}.rollout", data, _codex_rollout(name), codex.coverage)
-    yield Transcript("codex/task.child.rollout", read("codex/task.child.rollout.jsonl"), _codex_child, codex.coverage)
+    for name in ("task", "spawn"):
+        data = read(f"codex/{name}.child.rollout.jsonl")
+        yield Transcript(f"codex/{name}.child.rollout", data, _codex_child(name), codex.coverage)
     for name in ["shell", "subagent", "anthropic", "err400"]:
         yield _of("bub", name, bub.parse, bub.coverage)
     yield Transcript("bub/turns", read("bub/turns.jsonl"), _last_bub_turn, bub.coverage)

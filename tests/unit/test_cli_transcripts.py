@@ -67,6 +67,15 @@ class Row(NamedTuple):
 CREATE, DONE = "I will create the file.", "Done: out.txt holds hello-from-mock."
 NO_MODEL = "!Model metadata for `"
 NO_ROLLOUT = ("actions", "events")
+MIX = [
+    THOUGHT,
+    "I look.",
+    "Bash/shell completed",
+    "Bash/shell failed",
+    "Bash/shell completed",
+    "Write/file_write completed",
+    "Done: all.",
+]
 TABLE: Mapping[str, Row] = {
     # input, output, cache read, cache write, reasoning, requests
     "claude_code/stream_shell": Row([THOUGHT, CREATE, "Bash/shell completed", DONE], (290, 41, 10, 14, 0, 2)),
@@ -121,6 +130,57 @@ TABLE: Mapping[str, Row] = {
             "Bash/shell completed",
         ],
         (580, 82, 20, 28, None, 4),
+    ),
+    "claude_code/mix": Row(MIX, (500, 100, 0, 0, 0, 5)),
+    "claude_code/session_mix": Row(MIX, (500, 100, 0, 0, 0, 5)),
+    "claude_code/spawn": Row(
+        [
+            "Agent/agent_task completed",
+            ">general-purpose",
+            "Bash/shell completed",
+            "Bash/shell completed",
+            "<completed",
+            "Delegated.",
+        ],
+        (500, 100, 0, 0, 0, 5),
+    ),
+    "claude_code/session_spawn": Row(
+        [
+            "Agent/agent_task completed",
+            ">general-purpose",
+            "Bash/shell completed",
+            "Delegated.",
+            "Bash/shell completed",
+            "<completed",
+        ],
+        (500, 100, 0, 0, 0, 5),
+    ),
+    "codex/mix": Row(
+        [
+            THOUGHT,
+            "I look.",
+            "exec_command/shell completed",
+            "exec_command/shell failed",
+            "exec_command/shell completed",
+            "apply_patch/file_edit completed",
+            "Done: all.",
+        ],
+        (500, 100, 0, 0, 0, 5),
+    ),
+    "codex/read_only": Row(
+        ["apply_patch/file_edit rejected", "no_such_tool/None failed", "Blocked."], (300, 60, 0, 0, 0, 3)
+    ),
+    "codex/spawn": Row(
+        [
+            "tool_search/None completed",
+            "spawn_agent/agent_task completed",
+            ">subagent",
+            "exec_command/shell completed",
+            "Delegated.",
+            "exec_command/shell completed",
+            "<completed",
+        ],
+        (600, 120, 0, 0, 0, 6),
     ),
     "codex/shell": Row([NO_MODEL, THOUGHT, CREATE, "exec_command/shell completed", DONE], (250, 41, 80, 0, 12, 1)),
     "codex/fail": Row(["exec_command/shell failed", "The command failed with 3."], (260, 41, 80, 0, 12, 1)),

@@ -76,6 +76,7 @@ class TranscriptFile:
         self._ended = False
         self._stop: str | None = None
         self._child_stop: str | None = None
+        self._child_text: str | None = None
         self._failed: str | None = None
         self._read_subagents: set[str] = set()
 
@@ -87,7 +88,7 @@ class TranscriptFile:
     def feed_subagent(self, call_id: str, chunks: Iterable[bytes]) -> None:
         """A subagent's whole file; `call_id` is `toolUseId` in the `.meta.json` beside it."""
         lines = JsonLines()
-        self._child_stop = None
+        self._begin_subagent()
         for chunk in chunks:
             for line in lines.feed(chunk):
                 self._line(line, child=True)
@@ -96,7 +97,13 @@ class TranscriptFile:
         self._builder.reading(lines, "a subagent's file")
         if self._child_stop in (None, "tool_use"):
             self._builder.incomplete("a subagent's file ends before the subagent did", ("events", "actions", "usage"))
+        elif self._builder.subagent_open(call_id):
+            # It ran in the background: its call had a result before it was done.
+            self._builder.subagent_done(call_id, self._child_text)
         self._read_subagents.add(call_id)
+
+    def _begin_subagent(self) -> None:
+        self._child_stop = self._child_text = None
 
     def finish(self, *, exit_code: int | None = None, killed: bool = False) -> Collected:
         """The turn; `exit_code` is the CLI's, None where it is not known."""
@@ -149,6 +156,8 @@ class TranscriptFile:
             return
         if child:
             self._child_stop = text_of(message, "stop_reason")
+            texts = [text for block in list_of(message, "content") if (text := text_of(block, "text"))]
+            self._child_text = "\n".join(texts) or self._child_text
         else:
             self._ended, self._stop, self._failed = False, text_of(message, "stop_reason"), None
         self._blocks.assistant(message, child=child)

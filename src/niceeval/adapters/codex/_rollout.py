@@ -163,6 +163,8 @@ class Rollout:
             state = "completed" if code == 0 else "failed"
         if state is not None:
             output = text_of(item, "aggregated_output")
+            if output is None and text_of(item, "type") == "FileChange":
+                output = text_of(item, "stdout")
             if output is not None and self._held + len(output) > MAX_HELD_CHARS:
                 output = None
             self._held += len(output or "")

@@ -99,14 +99,14 @@ FILE = claude_file.file_coverage
 AGENT_CALLS = {"session_task": "toolu_1", "session_spawn": "call_scripted_0f39ad9da1dafe3f_0"}
 """The session files with a subagent, and the ids of the calls that made it."""
 FAILING = {"maxturns", "err500", "err400", "resume_bad"}
-CLAUDE = "stream_shell fail task two mix spawn maxturns err500 flaky429 compact mcp2 old197_task partial resume_bad hitl_deny"
+CLAUDE = "stream_shell fail task two mix spawn compact mcp2 old197_task partial hitl_deny flaky429 maxturns err500"
 CODEX = "shell fail two mcp task flaky err400 blocked compaction resume write mix spawn read_only"
 ROLLOUTS = "shell fail two mcp task blocked compaction resume mix spawn read_only"
 
 
 def whole() -> Iterator[Transcript]:
     """Every whole transcript."""
-    for name in CLAUDE.split():
+    for name in [*CLAUDE.split(), "resume_bad"]:
         yield _of("claude_code", name, claude_code.parse, claude_code.coverage)
     for file in ("session_mix", "session_shell"):
         yield Transcript(f"claude_code/{file}", read(f"claude_code/{file}.jsonl"), claude_file.parse_file, FILE)

@@ -24,6 +24,7 @@ from niceeval._record.writer import RunWriter
 from niceeval._run.limits import Limits
 from niceeval._run.outside import Outside, RunHandle
 from niceeval._run.run import run_plan
+from niceeval._run.sandboxes import Keep
 from niceeval.adapter import Agent
 
 E = TypeVar("E")
@@ -116,6 +117,7 @@ def run_plan_of(
     *,
     limits: Limits = QUICK,
     on_event: Callable[[LiveEvent, RunHandle], None] = lambda event, handle: None,
+    keep: Keep | None = None,
 ) -> RanPlan:
     """Run the plan to its end. `on_event` sees each event as it comes, and may interrupt the run."""
     events: list[LiveEvent] = []
@@ -126,7 +128,7 @@ def run_plan_of(
         on_event(event, handle)
 
     writer = RunWriter(root / ".niceeval", root=root, redact=str)
-    outside = Outside(emit=emit, live=True, exit_code=code_of, leave=_leave, limits=limits)
+    outside = Outside(emit=emit, live=True, exit_code=code_of, leave=_leave, limits=limits, keep_sandboxes=keep)
     try:
         finished = asyncio.run(run_plan(plan, writer, outside, handle))
     finally:

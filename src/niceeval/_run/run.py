@@ -49,7 +49,7 @@ from niceeval._run.hooks import Hooks
 from niceeval._run.outcome import Tally
 from niceeval._run.outside import Outside, RunHandle
 from niceeval._run.progress import telling
-from niceeval._run.sandboxes import Sandboxes
+from niceeval._run.sandboxes import MAX_NAMED, Sandboxes
 from niceeval._run.seal import Sources, seal, verdict_of
 from niceeval._run.sharing import Sharing
 from niceeval._run.spending import spending_of
@@ -113,6 +113,7 @@ class _Run:
         self._teardowns = FailedTeardowns()
         self._interrupted = False
         self._unasserted: set[str] = set()
+        self._kept: list[str] = []
 
     async def run(self) -> RunFinished:
         started_at, started = utc_text(), time.monotonic()
@@ -327,6 +328,8 @@ class _Run:
         if sealed.result.outcome == "passed" and not sealed.result.assertions:
             self._unasserted.add(key.eval_id)
         self._emit(EvalComplete(key=key, result=sealed.result, stored=stored))
+        if sealed.result.sandbox is not None and sealed.result.sandbox.kept:
+            self._kept.append(f"{sealed.result.locator}")
         if doomed is not None:
             self._emit(doomed)
 
@@ -414,6 +417,7 @@ class _Run:
 
     def _finish(self, started_at: str, duration_ms: int) -> RunFinished:
         self._say_unasserted()
+        self._say_kept()
         for notice in self._teardowns.said():
             self._emit(notice)
         for label in tuple(self._keeper.refused):
@@ -444,6 +448,14 @@ class _Run:
         )
         self._emit(finished)
         return finished
+
+    def _say_kept(self) -> None:
+        for locator in self._kept[:MAX_NAMED]:
+            message = f"the sandbox of {locator} was kept: niceeval sandbox enter {locator}"
+            self._emit(RunNotice(code="sandbox-kept", level="info", message=message))
+        if len(self._kept) > MAX_NAMED:
+            message = f"{len(self._kept) - MAX_NAMED} more were kept; niceeval sandbox prune --all removes them"
+            self._emit(RunNotice(code="sandbox-kept", level="info", message=message))
 
     def _say_unasserted(self) -> None:
         """An eval without an assertion passes whatever its agent does: a green that says nothing."""

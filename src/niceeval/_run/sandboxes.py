@@ -87,7 +87,6 @@ class Sandboxes:
         self._opened: dict[str, _Opened] = {}
         self._idle: defaultdict[str, list[Lease]] = defaultdict(list)
         self._looking: set[asyncio.Task[None]] = set()
-        self._kept: list[Lease] = []
         self._closed = False
 
     # Opening ----------------------------------------------------------------------------------------------------
@@ -215,7 +214,6 @@ class Sandboxes:
         )
         if is_kept:
             lease.kept = True
-            self._kept.append(lease)
             return None
         wanted = clean and experiment.reuse_sandboxes and self._is_wanted(experiment.id)
         if wanted and await maker.ready_again(lease, label):

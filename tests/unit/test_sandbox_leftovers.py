@@ -62,7 +62,7 @@ def standing(
     ],
 )
 def test_what_nobody_needs_any_more(one: StandingSandbox, left: bool) -> None:
-    """Expired, or of a process of this host that is gone; never a living one's, nor another host's or a kept one early."""
+    """Expired, or of a process of this host that is gone; never a living one's, nor a kept or foreign one early."""
     assert is_left(one, NOW) is left
 
 

@@ -11,7 +11,14 @@ from typing import Any, cast
 from niceeval.backends.local import _bubblewrap
 from niceeval.backends.local._folders import MARKER, make_folder, parent_folder, remove_folder, standing
 from niceeval.backends.local._sandbox import LocalSandbox
-from niceeval.sandbox import Sandbox, SandboxBackend, SandboxRequest, SandboxSpec, StandingSandbox
+from niceeval.sandbox import (
+    Sandbox,
+    SandboxBackend,
+    SandboxRequest,
+    SandboxSpec,
+    StandingSandbox,
+    local_sandbox,
+)
 
 _WARNING = "the local sandbox isolates nothing: the agent has your rights, your files and your network"
 
@@ -21,6 +28,11 @@ async def open_backend(spec: SandboxSpec) -> SandboxBackend:
     backend = LocalBackend(spec)
     await backend.probe()
     return backend
+
+
+async def open_standing() -> SandboxBackend:
+    """To look at what stands, to remove it and to enter it; nothing has to be there for that."""
+    return LocalBackend(local_sandbox())
 
 
 class LocalBackend:

@@ -15,6 +15,8 @@ from pathlib import Path
 from niceeval.sandbox import SandboxError, SandboxRequest, StandingSandbox
 
 ABOUT = "about.json"
+UNFINISHED = 60.0
+"""Seconds after which a folder that does not say whose it is was left by somebody who was killed."""
 MARKER = "NICEEVAL_SANDBOX"
 """The variable that every command of a sandbox has, with the sandbox's id."""
 
@@ -52,7 +54,10 @@ def make_folder(request: SandboxRequest) -> Path:
 
 
 def standing() -> Iterator[StandingSandbox]:
-    """The sandboxes whose folders are there. One that is just being made or removed is none."""
+    """The sandboxes whose folders are there.
+
+    One that says nothing of itself is being made or removed, or was when its niceeval was killed: nobody's, soon.
+    """
     for root in sorted(parent_folder().iterdir()):
         try:
             about = json.loads((root / ABOUT).read_text(encoding="utf-8"))
@@ -66,7 +71,22 @@ def standing() -> Iterator[StandingSandbox]:
                 detail=str(root),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            continue
+            yield from _unfinished(root)
+
+
+def _unfinished(root: Path) -> Iterator[StandingSandbox]:
+    try:
+        changed = root.stat().st_mtime
+    except OSError:
+        return
+    yield StandingSandbox(
+        backend="local",
+        sandbox_id=root.name,
+        labels={"niceeval": "1"},
+        created_at=changed,
+        expires_at=changed + UNFINISHED,
+        detail=str(root),
+    )
 
 
 def remove_folder(root: Path) -> None:

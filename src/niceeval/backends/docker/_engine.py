@@ -1,215 +1,248 @@
-"""The Docker Engine API over its socket: requests, and its errors in our words.
-
-https://docs.docker.com/reference/api/engine/ ; Podman's service speaks the same.
-"""
+"""The engine's API: calls in JSON, the version that both sides speak, and errors that say what to do."""
 
 from __future__ import annotations
 
-import base64
+import asyncio
+import contextlib
+import errno
 import json
 import os
+import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from typing import Any
+from urllib.parse import urlencode
 
-from niceeval.sandbox import SandboxError, SandboxGoneError, SandboxUnavailableError
+from niceeval.backends.docker._address import Address, candidates, tls_context, unusable
+from niceeval.backends.docker._http import ANSWER_LIMIT, EngineLost, Exchange, connect
+from niceeval.sandbox import SandboxError, SandboxUnavailableError
 
-if TYPE_CHECKING:
-    import httpx2
+NEWEST_API = (1, 47)
+"""The newest API that this was written for; a newer engine speaks it too."""
+OLDEST_API = (1, 40)
+"""The oldest that has everything that is used."""
+MAX_ANSWER = 64 * 1024 * 1024
+"""Bytes of a JSON answer."""
+MAX_MESSAGE = 600
+"""Characters of what the engine says that an error repeats."""
+FULL = "no space left on device"
 
-API_LIMIT = (1, 44)
-"""The newest version of the API that is asked for; an older engine is asked for its own."""
-REQUEST_LIMIT = 120.0
-"""Seconds for one request that is not a stream."""
-CONNECT_LIMIT = 10.0
-"""Seconds for reaching the engine."""
-_START = "start Docker (systemctl start docker, or Docker Desktop), or set DOCKER_HOST"
+Body = bytes | AsyncIterator[bytes]
 
 
-class EngineError(SandboxError):
-    """The engine refused a request: `status` is HTTP's, `said` its own words."""
+class EngineRefused(Exception):
+    """The engine answered with an error: its status and its words."""
 
-    def __init__(self, status: int, said: str, *, fix: str) -> None:
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
         self.status = status
-        self.said = said
-        super().__init__("sandbox-failed", backend="docker", problem=said, fix=fix)
-
-
-def unavailable(problem: str, fix: str = _START) -> SandboxUnavailableError:
-    """The error of an engine that cannot be used."""
-    return SandboxUnavailableError("sandbox-unavailable", backend="docker", problem=problem, fix=fix)
-
-
-def usual_sockets() -> list[str]:
-    """Where engines listen, the likeliest first: Docker's, then Podman's."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    home = Path.home()
-    places = ["/var/run/docker.sock", home / ".docker/run/docker.sock", home / ".colima/default/docker.sock"]
-    if runtime:
-        places += [f"{runtime}/docker.sock", f"{runtime}/podman/podman.sock"]
-    return [str(place) for place in (*places, "/run/podman/podman.sock")]
-
-
-def engine_address(host: str | None) -> str:
-    """`host`, else `DOCKER_HOST`, else the first of the usual sockets that is there.
-
-    Raises SandboxUnavailableError where none is, or for a kind of address that cannot be spoken to.
-    """
-    address = host or os.environ.get("DOCKER_HOST") or None
-    if address is None:
-        found = next((place for place in usual_sockets() if os.path.exists(place)), None)
-        if found is None:
-            raise unavailable("no engine listens on any of the usual sockets", _START)
-        return f"unix://{found}"
-    kind = urlsplit(address).scheme
-    if kind not in ("unix", "tcp", "http"):
-        fix = "forward its socket (ssh -L), and give unix:// or tcp://"
-        raise unavailable(f"{address} is an address of an unknown kind", fix)
-    return address
+        self.message = message
 
 
 class Engine:
-    """A connection to one engine. `description` of it: its name and version."""
+    """A connection to an engine, as it were: every call makes its own. `lost` errors are SandboxError."""
 
-    def __init__(self, client: httpx2.AsyncClient, address: str) -> None:
-        self._client = client
+    def __init__(self, address: Address, context: ssl.SSLContext | None) -> None:
         self.address = address
+        self.name = "docker"
         self.version = ""
-        self.podman = False
+        self.api = ""
+        self._context = context
 
-    @classmethod
-    async def connect(cls, host: str | None) -> Engine:
-        """Find the engine and agree on a version. Raises SandboxUnavailableError with what to do."""
+    @property
+    def can_end_input(self) -> bool:
+        """Whether a command's input can be ended while its output is read: TLS cannot."""
+        return self._context is None
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        body: Body | None = None,
+        headers: Mapping[str, str] | None = None,
+        limit: float | None = ANSWER_LIMIT,
+    ) -> Exchange:
+        """Send a request; the caller reads and closes. Raises EngineRefused for a status of 400 and above.
+
+        Raises SandboxUnavailableError where the engine is gone. `limit`: seconds without a byte.
+        """
+        target = f"/v{self.api}{path}" if self.api else path
+        if query:
+            target += "?" + urlencode(query, errors="surrogateescape")
         try:
-            import httpx2
-        except ModuleNotFoundError:
-            raise unavailable("the extra `docker` is not installed", "pip install 'niceeval[docker]'") from None
-        address = engine_address(host)
-        parts = urlsplit(address)
-        uds = (parts.path or parts.netloc) if parts.scheme == "unix" else None
-        transport = httpx2.AsyncHTTPTransport(uds=uds, limits=httpx2.Limits(max_connections=None), retries=1)
-        client = httpx2.AsyncClient(
-            transport=transport,
-            base_url="http://docker" if uds else f"http://{parts.netloc}",
-            timeout=httpx2.Timeout(REQUEST_LIMIT, connect=CONNECT_LIMIT),
-            trust_env=False,
-        )
-        engine = cls(client, address)
+            exchange = await connect(self.address, self._context, limit)
+        except OSError as error:
+            problem = error.strerror or str(error) or "it does not answer"
+            raise self.lost(problem.lower()) from None
         try:
-            await engine._agree()
+            await exchange.send(method, target, headers or {}, body)
+            if exchange.status >= 400:
+                raise EngineRefused(exchange.status, _message(await exchange.read(MAX_ANSWER), exchange.status))
+        except EngineLost as error:
+            exchange.close()
+            raise self.lost(str(error)) from None
         except BaseException:
-            await client.aclose()
+            exchange.close()
             raise
-        return engine
+        return exchange
 
-    async def _agree(self) -> None:
-        found = await self.json("GET", "/version")
-        self.version = str(found.get("Version", ""))
-        self.podman = any("podman" in str(part.get("Name", "")).lower() for part in found.get("Components") or ())
-        offered = tuple(int(part) for part in str(found.get("ApiVersion", "1.41")).split(".")[:2])
-        version = min(offered, API_LIMIT)
-        self._client.base_url = self._client.base_url.copy_with(path=f"/v{version[0]}.{version[1]}/")
+    async def call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        json_body: Any = None,
+        body: Body | None = None,
+        headers: Mapping[str, str] | None = None,
+        limit: float | None = ANSWER_LIMIT,
+    ) -> Any:
+        """A call with a JSON answer; None where it has none. Raises EngineRefused, SandboxUnavailableError."""
+        fields = dict(headers or {})
+        if json_body is not None:
+            body = json.dumps(json_body).encode()
+            fields["Content-Type"] = "application/json"
+        async with await self.exchange(method, path, query, body=body, headers=fields, limit=limit) as exchange:
+            try:
+                data = await exchange.read(MAX_ANSWER)
+            except EngineLost as error:
+                raise self.lost(str(error)) from None
+        return _parsed(data)
 
-    async def close(self) -> None:
-        """Close its connections."""
-        await self._client.aclose()
+    async def lines(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        *,
+        body: Body | None = None,
+        headers: Mapping[str, str] | None = None,
+        limit: float | None = ANSWER_LIMIT,
+    ) -> AsyncIterator[dict[str, Any]]:
+        """A call that answers one JSON object after the other. Raises as `call` does."""
+        rest = b""
+        async with await self.exchange(method, path, query, body=body, headers=headers, limit=limit) as exchange:
+            try:
+                async for chunk in exchange.body():
+                    *whole, rest = (rest + chunk).split(b"\n")
+                    for line in whole:
+                        if isinstance(found := _parsed(line), dict):
+                            yield found
+            except EngineLost as error:
+                raise self.lost(str(error)) from None
+        if isinstance(found := _parsed(rest), dict):
+            yield found
 
-    async def json(self, method: str, path: str, body: object = None, **query: object) -> Any:
-        """A request whose answer is JSON; None where there is no answer. Raises EngineError, SandboxUnavailableError."""
-        response = await self.request(method, path, body, **query)
-        return json.loads(response.content) if response.content else None
-
-    async def request(self, method: str, path: str, body: object = None, **query: object) -> httpx2.Response:
-        """A request and its whole answer."""
-        async with self.stream(method, path, body, **query) as response:
-            await response.aread()
-        return response
-
-    @asynccontextmanager
-    async def stream(
-        self, method: str, path: str, body: object = None, *, endless: bool = False, upgrade: bool = False, **query: Any
-    ) -> AsyncIterator[httpx2.Response]:
-        """A request whose answer is read as it comes. `endless`: it may take any time. `upgrade`: it becomes a raw
-        stream, both ways."""
-        import httpx2
-
-        headers = {"Connection": "Upgrade", "Upgrade": "tcp"} if upgrade else {}
-        content: dict[str, Any] = {}
-        if isinstance(body, (bytes, AsyncIterator)):
-            content["content"] = body
-            headers["Content-Type"] = "application/x-tar"
-        elif body is not None:
-            content["json"] = body
-        options: dict[str, Any] = {}
-        if endless or upgrade:
-            options["timeout"] = httpx2.Timeout(None, connect=CONNECT_LIMIT)
-        try:
-            async with self._client.stream(
-                method, path.lstrip("/"), params=_query(query), headers=headers, **content, **options
-            ) as response:
-                if response.status_code >= 400:
-                    await response.aread()
-                    raise engine_error(response.status_code, response.content)
-                yield response
-        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            raise self._unreachable(error) from None
-        except httpx2.TransportError as error:
-            problem = f"the engine at {self.address} did not answer: {error or type(error).__name__}"
-            raise EngineError(0, problem, fix="see whether it runs, and what its log says") from None
-
-    def _unreachable(self, error: Exception) -> SandboxUnavailableError:
-        said = str(error)
-        if "ermission denied" in said:
-            fix = "add yourself to its group (sudo usermod -aG docker $USER) and log in again"
-            return unavailable(f"you may not use {self.address}", fix)
-        return unavailable(f"nothing answers at {self.address}: {said or type(error).__name__}", _START)
+    def lost(self, problem: str) -> SandboxUnavailableError:
+        """The error of an engine that went away."""
+        return unusable(f"no engine answers at {self.address}: {problem}", "start it, and run this once more")
 
 
-def _query(query: Mapping[str, object]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, value in query.items():
-        if isinstance(value, bool):
-            found[name] = "1" if value else "0"
-        elif isinstance(value, (dict, list)):
-            found[name] = json.dumps(value)
-        elif value is not None:
-            found[name] = str(value)
-    return found
-
-
-def engine_error(status: int, content: bytes) -> SandboxError:
-    """What the engine's refusal means."""
+def _parsed(data: bytes) -> Any:
     try:
-        said = str(json.loads(content)["message"])
-    except (ValueError, KeyError, TypeError):
-        said = content.decode("utf-8", "replace").strip() or f"HTTP {status}"
-    said = said[:1_000]
-    lowered = said.lower()
-    if (status == 404 and "no such container" in lowered) or (status == 409 and "is not running" in lowered):
-        return gone(said)
-    if "no space left on device" in lowered:
-        return EngineError(status, said, fix="free space: docker system prune")
-    return EngineError(status, said, fix="see the engine's log")
-
-
-def gone(problem: str) -> SandboxGoneError:
-    """The error of a container that is not there any more."""
-    return SandboxGoneError("sandbox-gone", backend="docker", problem=problem, fix="see what removed or stopped it")
-
-
-def path_stat(header: str | None) -> Mapping[str, Any] | None:
-    """What `X-Docker-Container-Path-Stat` says: name, size, mode (Go's), linkTarget."""
-    if header is None:
-        return None
-    try:
-        found = json.loads(base64.b64decode(header))
+        return json.loads(data)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
 
 
-def quoted(text: str) -> str:
-    """Text as one segment of a URL's path, slashes kept."""
-    return quote(text, safe="/:@")
+def _message(data: bytes, status: int) -> str:
+    found = _parsed(data)
+    text = found.get("message") or found.get("cause") if isinstance(found, dict) else None
+    return " ".join(str(text or data[:MAX_MESSAGE].decode("utf-8", "replace") or f"status {status}").split())[
+        :MAX_MESSAGE
+    ]
+
+
+def failed(problem: str, fix: str) -> SandboxError:
+    """The error of one thing that the engine did not do."""
+    return SandboxError("sandbox-failed", backend="docker", problem=problem[:MAX_MESSAGE], fix=fix)
+
+
+def refused(doing: str, error: EngineRefused) -> SandboxError:
+    """What the engine said when it refused to do something, as an error with a next step."""
+    fix = "see what the engine says; `docker info` and its log say more"
+    if FULL in error.message:
+        fix = "free space on the engine's disk: `docker system df`, `docker system prune`"
+    return failed(f"{doing}: {error.message}", fix)
+
+
+async def open_engine(said: str | None, environ: Mapping[str, str] | None = None) -> Engine:
+    """The first engine that answers. Raises SandboxUnavailableError, which says what was tried and what helps."""
+    environ = os.environ if environ is None else environ
+    tried = candidates(said, environ)
+    denied: Address | None = None
+    problem = ""
+    for address in tried:
+        engine = Engine(address, tls_context(environ) if address.tls else None)
+        try:
+            await _negotiate(engine)
+            return engine
+        except SandboxUnavailableError as error:
+            problem = problem or str(error.fields["problem"])
+            denied = denied or (address if await _is_denied(address) else None)
+        except EngineRefused as error:
+            problem = problem or f"{address} answers {error.status}: {error.message}"
+    raise _none(tried, denied, problem)
+
+
+def _none(tried: list[Address], denied: Address | None, problem: str) -> SandboxUnavailableError:
+    if denied is not None:
+        return unusable(
+            f"you may not use {denied}: permission denied",
+            "add yourself to its group (`sudo usermod -aG docker $USER`) and log in again, or use rootless Podman",
+        )
+    if len(tried) == 1:
+        fix = "start the engine there, or correct host= or DOCKER_HOST"
+        return unusable(problem, fix)
+    places = ", ".join(str(address.path) for address in tried)
+    start = (
+        "start Docker Desktop, `sudo systemctl start docker` or `podman system service --time 0`, or set DOCKER_HOST"
+    )
+    return unusable(f"no container engine answers here (tried {places})", start)
+
+
+async def _is_denied(address: Address) -> bool:
+    if address.path is None:
+        return False
+    try:
+        (await connect(address, None, None)).close()
+    except OSError as error:
+        return error.errno in (errno.EACCES, errno.EPERM)
+    return False
+
+
+async def _negotiate(engine: Engine) -> None:
+    found = await engine.call("GET", "/version", limit=20.0)
+    if not isinstance(found, dict) or "ApiVersion" not in found:
+        raise unusable(f"what answers at {engine.address} is no engine", "correct host= or DOCKER_HOST")
+    newest = _number(found.get("ApiVersion"))
+    if newest < OLDEST_API:
+        raise unusable(f"the engine at {engine.address} is too old: API {found['ApiVersion']}", "update it")
+    major, minor = max(min(newest, NEWEST_API), _number(found.get("MinAPIVersion")))
+    engine.api = f"{major}.{minor}"
+    engine.version = str(found.get("Version", ""))[:60]
+    components = found.get("Components") or []
+    if any("podman" in str(part.get("Name", "")).lower() for part in components if isinstance(part, dict)):
+        engine.name = "podman"
+
+
+def _number(text: Any) -> tuple[int, int]:
+    major, _, minor = str(text or "").partition(".")
+    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (0, 0)
+
+
+async def to_the_end(work: Any) -> Any:
+    """Await work that must not be left half done; a cancellation meanwhile is raised when it is over."""
+    task = asyncio.ensure_future(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        with contextlib.suppress(Exception):
+            task.result()
+        raise asyncio.CancelledError
+    return task.result()

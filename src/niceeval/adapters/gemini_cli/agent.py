@@ -61,9 +61,10 @@ def gemini_cli_agent(
     where the CLI is logged in. The model is the experiment's; there is no option for its effort.
 
     `approval_mode` is Gemini CLI's own: by default nothing is asked, since the sandbox is the boundary; in the other
-    modes a tool that would have to be asked for is not offered, but for `allowed_tools`. `denied_tools` are never
-    offered. `plugins` are extensions: folders with a `gemini-extension.json`. `settings` is merged into its settings
-    file. `max_turns`: the most model calls of a turn.
+    modes a tool that would have to be asked for is not offered, but for `allowed_tools`. `denied_tools` are not offered
+    either; of `run_shell_command(git push)` only the commands that begin so are refused. `plugins` are extensions:
+    folders with a `gemini-extension.json`. `settings` is merged into its settings file. `max_turns`: the most model
+    calls of a turn.
 
     Raises ProjectError (`bad-argument`).
     """
@@ -84,6 +85,10 @@ def gemini_cli_agent(
     )
     given = _Given(
         mode=arguments.one_of("approval_mode", _MODES),
+        rules=[
+            *_rules(arguments.names("allowed_tools"), "allow", 800),
+            *_rules(arguments.names("denied_tools"), "deny", 900),
+        ],
         settings=_settings(arguments, mcp, keyed=key is not None),
         skills=arguments.parts("skills", Skill),
         plugins=arguments.parts("plugins", Plugin),
@@ -98,19 +103,17 @@ def gemini_cli_agent(
         prepare=given.prepare,
         turn=given.turn,
         home_env=lambda home: {"GEMINI_CLI_HOME": home},
-        depends_on=[given.mode, given.settings, given.skills, given.plugins, given.args],
+        depends_on=[given.mode, given.rules, given.settings, given.skills, given.plugins, given.args],
     )
 
 
 def _settings(arguments: CliArguments, mcp: tuple[McpServer, ...], *, keyed: bool) -> dict[str, Any]:
     """The settings file: ours, and over it what the author gave."""
-    allowed, denied = list(arguments.names("allowed_tools")), list(arguments.names("denied_tools"))
     turns = arguments.count("max_turns")
     ours: dict[str, Any] = {
         "general": {"enableAutoUpdate": False},
         "privacy": {"usageStatisticsEnabled": False},
         "security": {"auth": {"selectedType": "gemini-api-key"}} if keyed else {},
-        "tools": {key: value for key, value in (("allowed", allowed), ("exclude", denied)) if value},
         "mcpServers": {server.name: _server(server) for server in mcp},
         "model": {} if turns is None else {"maxSessionTurns": turns},
     }
@@ -133,6 +136,7 @@ class _Given:
     """The factory's arguments, checked, and what is done with them."""
 
     mode: str
+    rules: list[str]
     settings: dict[str, Any]
     skills: tuple[Skill, ...]
     plugins: tuple[Plugin, ...]
@@ -140,7 +144,10 @@ class _Given:
     args: tuple[str, ...]
 
     async def prepare(self, setup: CliSetup) -> None:
-        await setup.write_home({".gemini/settings.json": json.dumps(self.settings)})
+        files = {".gemini/settings.json": json.dumps(self.settings)}
+        if self.rules:
+            files[".gemini/policies/given.toml"] = "\n".join([*self.rules, ""])
+        await setup.write_home(files)
         for skill in self.skills:
             await setup.sandbox.upload_directory(skill.path, f"{setup.home}/.gemini/skills/{skill.name}")
         for plugin in self.plugins:
@@ -156,6 +163,18 @@ class _Given:
         run = await turn.run([*words, *self.args], stdin=turn.prompt, reader=transcript, timeout=self.timeout)
         turn.continues_as(transcript.session_id)
         return run, transcript.finish(exit_code=run.exit_code, killed=run.killed)
+
+
+def _rules(tools: tuple[str, ...], decision: str, priority: int) -> list[str]:
+    """A policy file's lines: `tool`, or `tool(beginning of a command)`."""
+    lines = []
+    for tool in tools:
+        name, _, prefix = tool.partition("(")
+        lines += ["[[rule]]", f"toolName = {json.dumps(name)}"]
+        if prefix:
+            lines.append(f"commandPrefix = {json.dumps(prefix.removesuffix(')'))}")
+        lines += [f'decision = "{decision}"', f"priority = {priority}"]
+    return lines
 
 
 def _server(server: McpServer) -> dict[str, Any]:

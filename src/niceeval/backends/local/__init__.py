@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from niceeval.backends.local import _bubblewrap
-from niceeval.backends.local._folders import MARKER, make_folder, parent_folder, remove_folder, standing
+from niceeval.backends.local._folders import make_folder, parent_folder, remove_folder, standing
+from niceeval.backends.local._marked import kill_marked
 from niceeval.backends.local._sandbox import LocalSandbox
 from niceeval.sandbox import (
     Sandbox,
@@ -74,10 +74,10 @@ class LocalBackend:
         return list(standing())
 
     async def remove(self, sandbox_id: str) -> None:
-        root = parent_folder() / sandbox_id
         if "/" in sandbox_id or sandbox_id in ("", ".", ".."):
             return
-        _kill_marked(sandbox_id)
+        root = parent_folder() / sandbox_id
+        await asyncio.to_thread(kill_marked, f"{sandbox_id}.")
         if root.exists():
             await asyncio.to_thread(remove_folder, root)
 
@@ -88,18 +88,3 @@ class LocalBackend:
 
     async def close(self) -> None:
         return None
-
-
-def _kill_marked(sandbox_id: str) -> None:
-    """Kill what a killed niceeval's sandbox left running, found by its variable; supervisors have killed the rest."""
-    marker = f"{MARKER}={sandbox_id}".encode()
-    if not os.path.isdir("/proc/self"):
-        return
-    for name in os.listdir("/proc"):
-        try:
-            if name.isdigit() and int(name) != os.getpid():
-                with open(f"/proc/{name}/environ", "rb") as file:
-                    if marker in file.read().split(b"\0"):
-                        os.kill(int(name), signal.SIGKILL)
-        except OSError:
-            continue

@@ -30,7 +30,8 @@ def unavailable(problem: str, fix: str) -> SandboxUnavailableError:
 
 def wrapped(program: str, root: Path, cwd: str, argv: Sequence[str], *, network: bool) -> list[str]:
     """The command line that runs `argv` isolated; `root` is the sandbox's folder, seen at the same place."""
-    line = [program, "--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    # Not --die-with-parent: what a command leaves running would die with it. The supervisor ends it all.
+    line = [program, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     if not network:
         line.append("--unshare-net")
     for folder in _SYSTEM:
@@ -43,8 +44,18 @@ def wrapped(program: str, root: Path, cwd: str, argv: Sequence[str], *, network:
             line += ["--ro-bind", folder, folder]
     if network and os.path.isdir("/run/systemd/resolve"):
         line += ["--ro-bind", "/run/systemd/resolve", "/run/systemd/resolve"]
-    line += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--bind", str(root), str(root)]
+    line += ["--proc", "/proc", "--dev", "/dev", "--bind", str(root / "tmp"), "/tmp", "--bind", str(root), str(root)]
     return [*line, "--chdir", cwd, "--", *argv]
+
+
+def host_path(where: str, root: Path, *, writing: bool) -> str | None:
+    """The place on this machine of a path in the sandbox; None where it leads to what the sandbox does not show."""
+    own = where == str(root) or where.startswith(f"{root}/")
+    temporary = where == "/tmp" or where.startswith("/tmp/")
+    place = str(root / "tmp") + where.removeprefix("/tmp") if temporary and not own else where
+    real = os.path.realpath(place)
+    shown = (str(root),) if writing else (str(root), *_SYSTEM, *_TOP)
+    return place if any(real == folder or real.startswith(f"{folder}/") for folder in shown) else None
 
 
 def program_problem(name: str, cwd: str, path: str, root: Path) -> str | None:

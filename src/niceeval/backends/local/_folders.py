@@ -17,8 +17,6 @@ from niceeval.sandbox import SandboxError, SandboxRequest, StandingSandbox
 ABOUT = "about.json"
 UNFINISHED = 60.0
 """Seconds after which a folder that does not say whose it is was left by somebody who was killed."""
-MARKER = "NICEEVAL_SANDBOX"
-"""The variable that every command of a sandbox has, with the sandbox's id."""
 
 
 def parent_folder() -> Path:

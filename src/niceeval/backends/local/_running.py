@@ -11,12 +11,15 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from niceeval.backends.local._marked import MARKER, kill_marked
 from niceeval.sandbox import CommandResult
 from niceeval.sandbox.building import OutputKeeper, command_result, exit_code_of, not_started
 
 SUPERVISOR = Path(__file__).with_name("_supervisor.py")
 HELD_OPEN = 0.3
 """Seconds that output is waited for after the command has ended, where what it left running holds it open."""
+DRAIN_ROUNDS = 4
+"""How often it is waited again where more output came meanwhile: what was left running may print for ever."""
 KILL_LIMIT = 30.0
 """Seconds that killing a tree may take before it is given up as impossible."""
 
@@ -24,12 +27,14 @@ KILL_LIMIT = 30.0
 class Supervised:
     """A command and its supervisor. `alive` is true for as long as anything runs that the command started."""
 
-    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket, marker: str) -> None:
+        self._marker = marker
         self._process = process
         self._control = control
         self._said = bytearray()
         self._draining: list[asyncio.Task[None]] = []
         self._over = False
+        self._received = 0
 
     @property
     def alive(self) -> bool:
@@ -40,7 +45,10 @@ class Supervised:
     async def start(
         cls, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], stdin: bytes | None, command: str
     ) -> Supervised:
-        """Start it. Raises SandboxCommandError where the program could not be executed."""
+        """Start it; `env` has the marker, of this command alone.
+
+        Raises SandboxCommandError where the program could not be executed.
+        """
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         try:
@@ -64,7 +72,7 @@ class Supervised:
             raise not_started(command, f"could not be started: {error}", "make it smaller, or free memory") from None
         finally:
             theirs.close()
-        supervised = cls(process, ours)
+        supervised = cls(process, ours, env[MARKER])
         try:
             word, _, number = (await supervised._word()).partition(" ")
         except asyncio.CancelledError:
@@ -89,7 +97,10 @@ class Supervised:
         feeding = asyncio.create_task(self._feed(stdin))
         try:
             async with asyncio.timeout(timeout) as limit:
-                status = int((await self._word()).partition(" ")[2] or -9)
+                said = await self._word()
+                status = int(said.partition(" ")[2] or -9)
+            if not said:
+                await self.kill()
             timed_out = False
         except TimeoutError:
             if not limit.expired():
@@ -101,11 +112,19 @@ class Supervised:
             raise
         finally:
             feeding.cancel()
-        await asyncio.wait(self._draining, timeout=HELD_OPEN)
+        await self._drain()
         self._over = True
         return command_result(
             out, err, exit_code=exit_code_of(status), duration=time.monotonic() - started, timed_out=timed_out
         )
+
+    async def _drain(self) -> None:
+        """Take what the command had printed when it ended: it is in a pipe still, where this process is busy."""
+        for _ in range(DRAIN_ROUNDS):
+            before = self._received
+            _, pending = await asyncio.wait(self._draining, timeout=HELD_OPEN)
+            if not pending or self._received == before:
+                break
 
     async def kill(self) -> None:
         """Kill everything that the command started; returns when it is dead, whoever cancels meanwhile."""
@@ -126,6 +145,9 @@ class Supervised:
                 await asyncio.get_running_loop().sock_sendall(self._control, b"kill\n")
             async with asyncio.timeout(KILL_LIMIT):
                 await self._process.wait()
+        if self._process.returncode != 0:
+            # It did not end as it ends when it has killed all: somebody has killed it.
+            await asyncio.to_thread(kill_marked, self._marker)
         self.close()
 
     def close(self) -> None:
@@ -144,6 +166,7 @@ class Supervised:
     async def _keep(self, stream: asyncio.StreamReader, keeper: OutputKeeper) -> None:
         """Read to the end, also after the command's own: what it left running must not die of a closed pipe."""
         while data := await stream.read(65_536):
+            self._received += len(data)
             if not self._over:
                 keeper.feed(data)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import posixpath
 import stat
@@ -10,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from niceeval.backends.local import _bubblewrap
-from niceeval.backends.local._folders import MARKER, remove_folder
+from niceeval.backends.local._folders import remove_folder
+from niceeval.backends.local._marked import MARKER, kill_marked
 from niceeval.backends.local._running import Supervised
 from niceeval.sandbox import CommandResult, SandboxGoneError, SandboxUnsupportedError
 from niceeval.sandbox.archives import tar_of_folder, unpack
@@ -55,11 +57,12 @@ class LocalSandbox:
         self._root = root
         self._bwrap = bwrap
         self._network = network
+        self._numbers = itertools.count(1)
         self._running: set[Supervised] = set()
         self._stopped = False
         self._stopping: asyncio.Task[None] | None = None
         passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        own = {"HOME": str(root / "home"), "TMPDIR": str(root / "tmp"), MARKER: root.name}
+        own = {"HOME": str(root / "home"), "TMPDIR": str(root / "tmp")}
         path = {"PATH": _bubblewrap.PATH} if bwrap is not None else {}
         self._env = {"PATH": _bubblewrap.PATH, **passed, **path, **own, **env}
 
@@ -97,7 +100,7 @@ class LocalSandbox:
                 problem="root=True, and niceeval is not run as root",
                 fix="leave root=True out, or use docker_sandbox(...)",
             )
-        variables = {**self._env, **command.env}
+        variables = {**self._env, **command.env, MARKER: f"{self.sandbox_id}.{next(self._numbers)}."}
         argv: Sequence[str] = command.argv
         if self._bwrap is not None:
             problem = _bubblewrap.program_problem(cmd, command.cwd, variables.get("PATH", ""), self._root)
@@ -150,29 +153,33 @@ class LocalSandbox:
 
     async def read_bytes(self, path: str) -> bytes:
         self._require_there()
-        where = resolve_path(self.workdir, path, doing="read")
+        where = self._place(path, doing="read")
         return await asyncio.to_thread(_read, where, path)
 
     async def write_files(self, files: Mapping[str, str | bytes], target_dir: str | None = None) -> None:
         self._require_there()
-        contents = contents_of(files, self.workdir, target_dir)
+        given = contents_of(files, self.workdir, target_dir)
+        contents = {self._place(path, doing="write to", writing=True): data for path, data in given.items()}
         await asyncio.to_thread(_write_all, contents)
 
     async def upload_directory(
         self, local_dir: str | os.PathLike[str], target_dir: str | None = None, *, ignore: Sequence[str] = ()
     ) -> None:
         self._require_there()
-        where = resolve_path(self.workdir, target_dir or ".", doing="upload to")
+        where = self._place(target_dir or ".", doing="upload to", writing=True)
         await asyncio.to_thread(_copy, os.fspath(local_dir), where, tuple(ignore), everything=True)
 
     async def download_directory(self, path: str, local_dir: str | os.PathLike[str]) -> None:
         self._require_there()
-        where = resolve_path(self.workdir, path, doing="download")
+        where = self._place(path, doing="download")
         await asyncio.to_thread(_copy, where, os.fspath(local_dir), (), everything=False)
 
     async def file_exists(self, path: str) -> bool:
         self._require_there()
-        return await asyncio.to_thread(os.path.exists, resolve_path(self.workdir, path, doing="look for"))
+        where = resolve_path(self.workdir, path, doing="look for")
+        if self._bwrap is not None:
+            where = _bubblewrap.host_path(where, self._root, writing=False) or ""
+        return await asyncio.to_thread(os.path.exists, where)
 
     async def end_processes(self) -> None:
         self._require_there()
@@ -193,6 +200,17 @@ class LocalSandbox:
     async def _kill_all(self) -> None:
         running, self._running = self._running, set()
         await asyncio.gather(*(supervised.kill() for supervised in running))
+        await asyncio.to_thread(kill_marked, f"{self.sandbox_id}.")
+
+    def _place(self, path: str, *, doing: str, writing: bool = False) -> str:
+        """The place on this machine of a sandbox path; an isolated one's links lead nowhere else."""
+        where = resolve_path(self.workdir, path, doing=doing)
+        if self._bwrap is None:
+            return where
+        place = _bubblewrap.host_path(where, self._root, writing=writing)
+        if place is None:
+            raise no_file(path, "leads out of what the sandbox shows" if not writing else "is not the sandbox's own")
+        return place
 
     def _require_there(self) -> None:
         if self._stopped or not self._root.is_dir():

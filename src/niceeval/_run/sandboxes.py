@@ -88,6 +88,7 @@ class Sandboxes:
         self._idle: defaultdict[str, list[Lease]] = defaultdict(list)
         self._looking: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._interrupted = False
 
     # Opening ----------------------------------------------------------------------------------------------------
 
@@ -247,6 +248,10 @@ class Sandboxes:
 
     def interrupt(self) -> None:
         """Start nothing more, and give up what is being opened or started ahead."""
+        self._interrupted = True
+        self._stop_starting()
+
+    def _stop_starting(self) -> None:
         self._closed = True
         for task in self._opening.values():
             task.cancel()
@@ -262,14 +267,15 @@ class Sandboxes:
 
     async def close(self) -> None:
         """End all that still stands, say what could not be ended and what was kept, and close the backends."""
-        self.interrupt()
+        self._stop_starting()
         for experiment_id in list(self._idle):
             await self.experiment_over(experiment_id)
         for opened in self._opened.values():
             await opened.pool.drain()
             await opened.maker.ended()
         if self._looking:
-            await asyncio.wait(set(self._looking), timeout=self._limits.grace)
+            patience = self._limits.grace if self._interrupted else self._limits.sandbox_stop
+            await asyncio.wait(set(self._looking), timeout=patience)
         for task in self._looking:
             task.cancel()
         for opened in self._opened.values():

@@ -15,7 +15,10 @@ import sys
 REPAIRS = [
     (
         "    return ordered[middle]\n",
-        "    if len(ordered) % 2:\n        return ordered[middle]\n    return sum(ordered[middle - 1 : middle + 1]) / 2\n",
+        (
+            "    if len(ordered) % 2:\n        return ordered[middle]\n"
+            "    return (ordered[middle - 1] + ordered[middle]) / 2\n"
+        ),
     ),
     (
         '    return title.lower().replace(" ", "-")\n',

@@ -74,7 +74,7 @@ def define_cli_agent(
         setup=driver.setup,
         send=driver.send,
         teardown=driver.teardown,
-        version=lambda: f"{options.version or 'the sandbox’s own'}; settings {_digest([options, *depends_on])}",
+        version=lambda: f"{options.version or 'any'}; settings {_digest([options, *depends_on])}",
         secret_env=tuple(dict.fromkeys(options.secrets.values())),
     )
 

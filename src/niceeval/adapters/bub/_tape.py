@@ -51,7 +51,7 @@ MAX_OPEN_CALLS: Final = 10_000
 
 _SILENT_EVENTS: Final = frozenset({"handoff", "loop.step.start", "command", "anchor"})
 _SILENT_KINDS: Final = frozenset({"anchor", "system"})
-_NO_STATE: Final = "a tape does not say whether a tool failed, nor a command's exit code"
+NO_STATE: Final = "a tape does not say whether a tool failed, nor a command's exit code"
 
 
 class Tape:
@@ -96,7 +96,7 @@ class Tape:
         builder = self._builder
         builder.reading(self._lines, "the tape")
         if self._calls:
-            builder.partial("actions", _NO_STATE)
+            builder.partial("actions", NO_STATE)
         if self._subagents:
             builder.incomplete("a subagent's own steps are not on the tape", ("events", "actions", "usage"))
         missing = self._missing(killed)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from niceeval.adapter import Agent, SessionSlot
-from niceeval.adapters.bub._tape import Tape, coverage
+from niceeval.adapters.bub._tape import NO_STATE, Tape, coverage
 from niceeval.cli_agent import (
     CliArguments,
     CliOptions,
@@ -37,6 +37,13 @@ PACKAGE: Final = CliPackage(
     ),
     python="3,12",
 )
+
+LOWERED: Final[Mapping[str, str]] = {
+    "events": "turns with a subagent: its own steps are not on the tape",
+    "actions": f"turns in which tools ran: {NO_STATE}",
+    "usage": "turns with a subagent: its own steps are not on the tape",
+}
+"""Channels that some whole turns have less of than the agent declares: when, and what is missing."""
 
 MAX_PROMPT_BYTES: Final = 100_000
 """The longest prompt: it is an argument of the command, and systems limit those."""

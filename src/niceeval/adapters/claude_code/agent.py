@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from niceeval.adapter import Agent
 from niceeval.adapters.claude_code._transcript import Transcript, coverage
@@ -31,6 +31,11 @@ PACKAGE = CliPackage(
     package="@anthropic-ai/claude-code",
     version_script='"$cli" -v',
 )
+
+LOWERED: Final[Mapping[str, str]] = {
+    "usage": "turns with a subagent of older versions, which report the tokens of the main conversation alone"
+}
+"""Channels that some whole turns have less of than the agent declares: when, and what is missing."""
 
 PermissionMode = Literal["bypassPermissions", "acceptEdits", "default", "dontAsk", "plan", "auto"]
 _MODES = ("bypassPermissions", "acceptEdits", "default", "dontAsk", "plan", "auto")

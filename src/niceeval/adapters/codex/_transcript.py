@@ -42,7 +42,7 @@ MAX_KEPT_ERRORS: Final = 200
 MAX_SPLIT_CHARS: Final = 100_000
 """The longest command line that is taken apart."""
 
-_NO_ROLLOUT: Final = "blocked calls and compaction are in the rollout file only, and it was not read whole"
+NO_ROLLOUT: Final = "blocked calls and compaction are in the rollout file only, and it was not read whole"
 Channel: TypeAlias = Literal["events", "actions", "messages", "usage", "status", "data"]
 
 _STATES: Final = {"completed": "completed", "failed": "failed", "declined": "rejected"}
@@ -101,7 +101,7 @@ class Transcript:
         builder = self._merged(rollout, skip_turns, children, killed) if rollout is not None else None
         if builder is None:
             builder = self._builder
-            builder.incomplete(_NO_ROLLOUT, ("events", "actions"))
+            builder.incomplete(NO_ROLLOUT, ("events", "actions"))
             self._own_usage()
         builder.reading(self._lines, "the stream")
         for kind, channels in self._unknown.items():

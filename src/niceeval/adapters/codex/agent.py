@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from niceeval.adapter import Agent
 from niceeval.adapters.codex._thread import read_thread
-from niceeval.adapters.codex._transcript import coverage
+from niceeval.adapters.codex._transcript import NO_ROLLOUT, coverage
 from niceeval.cli_agent import (
     CliArguments,
     CliOptions,
@@ -27,6 +27,10 @@ from niceeval.cli_agent import (
 from niceeval.turn_building import Collected
 
 PACKAGE = CliPackage(name="codex", command="codex", registry="npm", package="@openai/codex")
+
+_NO_FILE: Final = f"turns whose thread file cannot be read: {NO_ROLLOUT}"
+LOWERED: Final[Mapping[str, str]] = {"events": _NO_FILE, "actions": _NO_FILE}
+"""Channels that some whole turns have less of than the agent declares: when, and what is missing."""
 
 SandboxMode = Literal["danger-full-access", "workspace-write", "read-only"]
 _MODES = ("danger-full-access", "workspace-write", "read-only")

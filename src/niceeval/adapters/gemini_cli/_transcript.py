@@ -52,7 +52,7 @@ TOOLS: Final = ToolNames(
 
 _REJECTED: Final = re.compile(r"denied|cancel|policy|reject", re.I)
 _EXIT: Final = re.compile(r"(?:Exit Code|exited with code):\s*(\d{1,10})")
-_SHELL: Final = "a command's exit code is not in Gemini CLI's stream"
+NO_EXIT_CODE: Final = "a command's exit code is not in Gemini CLI's stream"
 
 
 class Transcript:
@@ -91,7 +91,7 @@ class Transcript:
         builder = self._builder
         builder.reading(self._lines, "the stream")
         if self._ran:
-            builder.partial("actions", _SHELL)
+            builder.partial("actions", NO_EXIT_CODE)
         missing = self._missing(killed)
         if missing:
             builder.incomplete(missing)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from niceeval.adapter import Agent
-from niceeval.adapters.gemini_cli._transcript import Transcript, coverage
+from niceeval.adapters.gemini_cli._transcript import NO_EXIT_CODE, Transcript, coverage
 from niceeval.cli_agent import (
     CliArguments,
     CliOptions,
@@ -26,6 +26,11 @@ from niceeval.cli_agent import (
 from niceeval.turn_building import Collected
 
 PACKAGE: Final = CliPackage(name="gemini-cli", command="gemini", registry="npm", package="@google/gemini-cli")
+
+LOWERED: Final[Mapping[str, str]] = {
+    "actions": f"turns in which a command ran: {NO_EXIT_CODE}; turns with a subagent: its steps are not in the stream"
+}
+"""Channels that some whole turns have less of than the agent declares: when, and what is missing."""
 
 ApprovalMode = Literal["yolo", "auto_edit", "default", "plan"]
 _MODES: Final = ("yolo", "auto_edit", "default", "plan")

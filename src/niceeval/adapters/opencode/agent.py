@@ -26,6 +26,10 @@ from niceeval.turn_building import Collected
 
 PACKAGE: Final = CliPackage(name="opencode", command="opencode", registry="npm", package="opencode-ai")
 
+_SUBAGENT: Final = "turns with a subagent: its own steps are not in the stream"
+LOWERED: Final[Mapping[str, str]] = {"events": _SUBAGENT, "actions": _SUBAGENT, "usage": _SUBAGENT}
+"""Channels that some whole turns have less of than the agent declares: when, and what is missing."""
+
 _PROVIDER: Final = "niceeval"
 _KEY: Final = "OPENCODE_PROVIDER_KEY"
 _QUIET: Final = {

@@ -167,7 +167,8 @@ def _diff_rules(arguments: Arguments) -> DiffRules:
         return DiffRules()
     if not isinstance(rules, DiffRules):
         raise arguments.error("diff", f"is {described(rules)}; it is a DiffRules", fix)
-    for name, patterns in (("include", rules.include), ("ignore", rules.ignore)):
+    given: dict[str, object] = {"include": rules.include, "ignore": rules.ignore}
+    for name, patterns in given.items():
         if isinstance(patterns, str) or not isinstance(patterns, Sequence):
             raise arguments.error("diff", f"has {name}={described(patterns)}; it is a list of patterns", fix)
         for pattern in patterns:

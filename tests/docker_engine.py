@@ -119,6 +119,10 @@ def image_for_tests(kind: Kind = "tiny", address: str | None = None) -> str:
             )
         assert status == 200, said[-500:]
         assert b'"error"' not in said, said[-500:]
+        if ask(address, "GET", f"/images/{name}/json")[0] != 200:
+            # Podman gives the image no name.
+            made = str(json.loads(said.strip().splitlines()[-1])["status"]).removeprefix("sha256:")
+            ask(address, "POST", f"/images/{made}/tag?repo=localhost/{REPOSITORY}&tag={kind}-{tag}")
         known = name if ask(address, "GET", f"/images/{name}/json")[0] == 200 else f"localhost/{name}"
         assert ask(address, "GET", f"/images/{known}/json")[0] == 200, said[-500:]
         return known
@@ -287,11 +291,11 @@ def podman_service(folder: Path) -> Iterator[str]:
     settings.write_text(
         '[containers]\ndefault_ulimits=["nofile=4096:4096","nproc=8192:8192"]\n'
         '[engine]\ncgroup_manager="cgroupfs"\nevents_logger="file"\n'
+        + ('runtime="runc"\n' if shutil.which("runc") else "")
     )
     # A socket's path has to be short.
     short = Path(tempfile.mkdtemp(prefix="nep-"))
     address = f"unix://{short}/s"
-    own = ["--root", str(folder / "root"), "--runroot", str(short / "run"), "--storage-driver", "vfs"]
     own = ["--root", str(folder / "root"), "--runroot", str(short / "run")]
     environ = {**os.environ, "CONTAINERS_CONF": str(settings)}
     service = subprocess.Popen(

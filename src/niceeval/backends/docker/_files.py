@@ -7,12 +7,13 @@ import base64
 import io
 import json
 import posixpath
+import re
 import tarfile
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from niceeval.backends.docker._engine import FULL, Engine, EngineRefused, refused
+from niceeval.backends.docker._engine import FULL, Engine, EngineRefused, failed, refused
 from niceeval.backends.docker._http import EngineLost, Exchange
 from niceeval.sandbox import SandboxError
 from niceeval.sandbox.archives import CHUNK, folder_entries, tar_of_folder, unpack
@@ -24,6 +25,7 @@ STAT_AT_ONCE = 8
 """Paths that are asked for at the same time."""
 _MODE_DIR, _MODE_LINK, _MODE_SPECIAL = 1 << 31, 1 << 27, (1 << 26) | (1 << 25) | (1 << 24) | (1 << 21) | (1 << 19)
 _PERMISSIONS = 0o777
+_PATTERN = re.compile(r"[\\*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,10 @@ class ContainerFiles:
         self._uid = uid
         self._gid = gid
 
+    def _named(self, path: str) -> dict[str, str]:
+        """The query that names a path; Podman takes it for a pattern."""
+        return {"path": _PATTERN.sub(r"\\\g<0>", path) if self._engine.name == "podman" else path}
+
     async def stat(self, path: str) -> Stat | None:
         """What is at a path, a link followed; None where nothing is. Raises EngineRefused."""
         found = await self._lstat(path)
@@ -65,13 +71,24 @@ class ContainerFiles:
 
     async def _lstat(self, path: str) -> Stat | None:
         try:
-            exchange = await self._engine.exchange("HEAD", self._archive, {"path": path})
+            exchange = await self._engine.exchange("HEAD", self._archive, self._named(path))
         except EngineRefused as error:
-            if _is_absent(error):
+            if error.status == 404:
                 return None
-            raise
+            return await self._explained(path)
         exchange.close()
         return _stat_of(exchange, path)
+
+    async def _explained(self, path: str) -> None:
+        """None where a path cannot be there: it is below a file. The answer to HEAD has no words, that to GET has.
+
+        Raises EngineRefused.
+        """
+        try:
+            (await self._engine.exchange("GET", self._archive, self._named(path))).close()
+        except EngineRefused as error:
+            if not _is_absent(error):
+                raise
 
     async def read(self, path: str, shown: str) -> bytes:
         """A file's bytes. Raises SandboxFileError, EngineRefused."""
@@ -82,7 +99,7 @@ class ContainerFiles:
         if not found.is_file:
             raise no_file(shown, "is no regular file")
         try:
-            async with await self._engine.exchange("GET", self._archive, {"path": found.path}) as exchange:
+            async with await self._engine.exchange("GET", self._archive, self._named(found.path)) as exchange:
                 data = await exchange.read(MAX_READ + CHUNK)
         except EngineRefused as error:
             if _is_absent(error):
@@ -176,7 +193,7 @@ class ContainerFiles:
         if found is None or not found.is_folder:
             await self._is_absent_there()
             raise no_file(shown, "no such file or directory" if found is None else "is no folder")
-        async with await self._engine.exchange("GET", self._archive, {"path": found.path}) as exchange:
+        async with await self._engine.exchange("GET", self._archive, self._named(found.path)) as exchange:
             chunks = _Chunks(exchange.body(), asyncio.get_running_loop())
             unpacking = asyncio.ensure_future(asyncio.to_thread(unpack, chunks, local_dir, renamed=_below_first))
             try:
@@ -260,13 +277,14 @@ def _below_first(name: str) -> str | None:
     return name.strip("/").partition("/")[2] or None
 
 
-def _stat_of(exchange: Exchange, path: str) -> Stat | None:
-    text = exchange.headers.get("x-docker-container-path-stat", "")
+def _stat_of(exchange: Exchange, path: str) -> Stat:
+    # Docker's alphabet ends in +/, Podman's in -_.
+    text = exchange.headers.get("x-docker-container-path-stat", "").translate(str.maketrans("-_", "+/"))
     try:
         found = json.loads(base64.b64decode(text))
         return Stat(path, int(found["mode"]), str(found.get("linkTarget") or ""))
     except (ValueError, KeyError, TypeError):
-        return None
+        raise failed(f"the engine does not say what {path} is", "update the engine") from None
 
 
 def _is_absent(error: EngineRefused) -> bool:

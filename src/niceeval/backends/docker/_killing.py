@@ -28,12 +28,20 @@ while [ "$rounds" -gt 0 ]; do
     [ "$pid" != 1 ] && [ "$pid" != $$ ] || continue
     case $mine in *" $folder/environ "*) state_of "$folder" && doomed="$doomed $pid"; continue ;; esac
     case $marked in *" $folder/environ "*) continue ;; esac
+    uid_of "$folder" 2>/dev/null && [ "$uid" = "$me" ] || continue
     state_of "$folder" && [ "$begun" -ge "$since" ] || continue
-    while [ "$parent" -gt 1 ]; do
-      case $marked in *" /proc/$parent/environ "*)
-        case $mine in *" /proc/$parent/environ "*) ;; *) continue 2 ;; esac ;;
-      esac
-      state_of "/proc/$parent" || break
+    # A command of somebody else that is only being started has no marker yet.
+    [ "$parent" != 0 ] || case $comm in runc*|crun*|exe|conmon*|youki*) continue ;; esac
+    # It may have begun since the lists were made: what it is now counts, and what its parents are.
+    at=$folder
+    while :; do
+      if grep -q "NICEEVAL_EXEC=" "$at/environ" 2>/dev/null; then
+        grep -q "NICEEVAL_EXEC=$marker" "$at/environ" 2>/dev/null || continue 2
+        break
+      fi
+      [ "$parent" -gt 1 ] || break
+      at=/proc/$parent
+      state_of "$at" || break
     done
     doomed="$doomed $pid"
   done
@@ -49,9 +57,17 @@ exit 1
 """
 """Kills by marker, until two looks in a row find nothing. Arguments: marker, seconds since its start, rounds."""
 
-_STATE_OF = """
+_FUNCTIONS = """
+uid_of() {
+  uid=
+  while read -r key value _; do
+    [ "$key" != Uid: ] || { uid=$value; return 0; }
+  done 2>/dev/null < "$1/status"
+  return 1
+}
 state_of() {
   stat=$(cat "$1/stat" 2>/dev/null) || return 1
+  comm=${stat#*\\(}
   set -- ${stat##*) }
   [ $# -ge 20 ] || return 1
   parent=$2
@@ -59,6 +75,8 @@ state_of() {
   begun=$1
   case ${stat##*) } in Z*|X*) return 1 ;; esac
 }
+uid_of /proc/$$
+me=$uid
 """
 
 KILL_ALL = """
@@ -71,7 +89,7 @@ while [ "$rounds" -gt 0 ]; do
     pid=${folder#/proc/}
     [ "$pid" != 1 ] && [ "$pid" != $$ ] && state_of "$folder" || continue
     grep -q "NICEEVAL_EXEC=init" "$folder/environ" 2>/dev/null && [ "$parent" -le 1 ] && continue
-    [ -O "$folder" ] || continue
+    uid_of "$folder" 2>/dev/null && [ "$uid" = "$me" ] || continue
     left=1
   done
   [ -n "$left" ] || exit 0
@@ -83,12 +101,12 @@ exit 1
 
 def kill_marked(marker: str, elapsed: float) -> list[str]:
     """The command that kills the processes of the one with this marker, which began `elapsed` seconds ago."""
-    return ["sh", "-c", _STATE_OF + KILL_MARKED, "niceeval", marker, str(int(elapsed) + 1), str(ROUNDS)]
+    return ["sh", "-c", _FUNCTIONS + KILL_MARKED, "niceeval", marker, str(int(elapsed) + 1), str(ROUNDS)]
 
 
 def kill_all() -> list[str]:
     """The command that kills all processes of its user."""
-    return ["sh", "-c", _STATE_OF + KILL_ALL, "niceeval", str(ROUNDS)]
+    return ["sh", "-c", _FUNCTIONS + KILL_ALL, "niceeval", str(ROUNDS)]
 
 
 def memory_kills() -> list[str]:

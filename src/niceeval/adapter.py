@@ -138,8 +138,8 @@ def define_sandbox_agent(
 ) -> Agent:
     """An agent whose commands run in a sandbox: as `define_agent`, but every callback's context has `ctx.sandbox`.
 
-    Raises as `define_agent`. No sandbox backend is part of this version, so an experiment with such an agent is
-    refused before anything runs (`sandbox-not-set`).
+    Raises as `define_agent`. The experiment or the config says which sandbox (`niceeval.sandbox`); without one nothing
+    runs (`sandbox-not-set`).
     """
     return _define("sandbox", name, evidence_coverage, send, setup, teardown, version, classify_failure, secret_env)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+from tests.docker_engine import ask, engine_address, image_for_tests
 from tests.journey.whole_runs import Done, command, environment, finish, project
 
 AGENT = """
@@ -23,9 +26,9 @@ def shell_agent():
 EXPERIMENT = """
 from adapters.shell import shell_agent
 from niceeval import define_experiment
-from niceeval.sandbox import local_sandbox
+from niceeval.sandbox import docker_sandbox, local_sandbox
 
-experiment = define_experiment(agent=shell_agent(), sandbox=local_sandbox({options}), {more})
+experiment = define_experiment(agent=shell_agent(), sandbox={factory}({options}), {more})
 """
 EVAL = '''
 from niceeval import define_eval
@@ -40,6 +43,9 @@ async def one(t):
 class Place:
     """The project, and the temporary folder that its sandboxes lie in."""
 
+    factory = "local_sandbox"
+    always = ""
+
     def __init__(self, root: Path, script: str, *, options: str = "", more: str = "early_exit=False") -> None:
         self.root = root / "project"
         self.temporary = root / "tmp"
@@ -49,7 +55,10 @@ class Place:
 
     def shape(self, options: str = "", more: str = "early_exit=False") -> None:
         """Write the experiment anew."""
-        project(self.root, {"experiments/local.py": EXPERIMENT.format(options=options, more=more)})
+        project(
+            self.root,
+            {"experiments/local.py": EXPERIMENT.format(factory=self.factory, options=self.always + options, more=more)},
+        )
 
     def environment(self, **more: str) -> dict[str, str]:
         """As every command here has it."""
@@ -85,6 +94,11 @@ class Place:
         )
 
     @property
+    def standing(self) -> list[str]:
+        """The sandboxes that stand, by their ids."""
+        return [folder.name for folder in self.folders]
+
+    @property
     def folders(self) -> list[Path]:
         """The folders of sandboxes that are there."""
         return sorted(self.temporary.glob("niceeval-local-*/*"))
@@ -97,6 +111,25 @@ class Place:
             if name.isdigit() and str(self.temporary).encode() in _environ(name):
                 found.append(int(name))
         return found
+
+
+class DockerPlace(Place):
+    """The same with containers of the tests' image."""
+
+    factory = "docker_sandbox"
+
+    def __init__(self, root: Path, script: str, **options: str) -> None:
+        self.always = f"image={image_for_tests('tiny')!r}, pull='never', "
+        super().__init__(root, script, **options)
+
+    @property
+    def standing(self) -> list[str]:
+        """The containers of this project's runs."""
+        runs = {folder.name for folder in self.root.glob(".niceeval/2*")}
+        filters = quote(json.dumps({"label": ["niceeval=1"]}))
+        status, said = ask(engine_address(), "GET", f"/containers/json?all=1&filters={filters}")
+        assert status == 200, said
+        return [one["Id"] for one in json.loads(said) if one["Labels"].get("niceeval.run") in runs]
 
 
 def _environ(process: Any) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docker_engine import image_for_tests, why_no_docker
+from tests.docker_engine import image_for_tests, why_no_image
 from tests.journey.whole_runs import Done, command, environment, finish, start
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "code_fix"
@@ -48,7 +48,7 @@ def test_a_good_repair_passes_and_a_bad_one_does_not(example: Path) -> None:
         assert {"sandbox", "setup", "eval", "diff", "teardown"} <= set(result["phases"])
 
 
-@pytest.mark.skipif(why_no_docker() is not None, reason=str(why_no_docker()))
+@pytest.mark.skipif(why_no_image("tiny-py") is not None, reason=str(why_no_image("tiny-py")))
 def test_the_same_evals_hold_in_a_container(example: Path) -> None:
     """Nothing but the sandbox differs."""
     image = image_for_tests("tiny-py")

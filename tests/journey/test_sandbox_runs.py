@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.journey.sandbox_project import Place
+from tests.docker_engine import why_no_image
+from tests.journey.sandbox_project import DockerPlace, Place
 from tests.journey.whole_runs import project, wait_for
 
 pytestmark = [
@@ -37,29 +38,37 @@ def lines(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_a_killed_run_leaves_nothing_that_the_next_one_does_not_find(tmp_path: Path) -> None:
+BACKENDS = [
+    pytest.param(Place, id="local"),
+    pytest.param(
+        DockerPlace,
+        id="docker",
+        marks=pytest.mark.skipif(why_no_image() is not None, reason=str(why_no_image())),
+    ),
+]
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_a_killed_run_leaves_nothing_that_the_next_one_does_not_find(tmp_path: Path, kind: type[Place]) -> None:
     """`kill -9` at twenty moments of a run: its processes die with it, and the next run removes its sandboxes."""
-    place = Place(
-        tmp_path, "echo x > x; sleep 0.2; sleep 300 &", options="warm_pool=1", more="runs=4, early_exit=False"
-    )
-    window = min(_seconds_with_sandboxes(place, lambda passed: False), 3.0)
-    assert place.folders == []
+    place = kind(tmp_path, "echo x > x; sleep 0.2; sleep 300 &", options="warm_pool=1", more="runs=3, early_exit=False")
+    window = min(_seconds_with_sandboxes(place, lambda passed: False), 2.0)
+    assert place.standing == []
     moments = random.Random(11)
     left = 0
     for _ in range(KILLS):
         delay = moments.uniform(0.0, window)
         _seconds_with_sandboxes(place, lambda passed, delay=delay: passed >= delay)
-        left += len(place.folders)
+        left += len(place.standing)
     assert left, "no kill met a sandbox: the moments are too early"
+    assert place.run("--force").code == 0
     wait_for(lambda: not place.processes)
-    done = place.run("--force")
-    assert done.code == 0
     # What was half made or half removed says nothing of itself, and is somebody's for a minute.
     for folder in place.folders:
         assert not (folder / "about.json").exists()
         os.utime(folder, (1, 1))
     assert place.niceeval("sandbox", "prune", "--yes").returncode == 0
-    assert place.folders == []
+    assert place.standing == []
 
 
 def _seconds_with_sandboxes(place: Place, is_time: Callable[[float], bool]) -> float:
@@ -68,8 +77,8 @@ def _seconds_with_sandboxes(place: Place, is_time: Callable[[float], bool]) -> f
     A kill that is due at once may come before there is any: that is a moment, too.
     """
     process = place.start("--force")
-    before = len(place.folders)
-    wait_for(lambda: process.poll() is not None or len(place.folders) > before, 60)
+    before = set(place.standing)
+    wait_for(lambda: process.poll() is not None or set(place.standing) - before, 60)
     began = time.monotonic()
     while process.poll() is None and not is_time(time.monotonic() - began):
         time.sleep(0.005)
@@ -79,9 +88,10 @@ def _seconds_with_sandboxes(place: Place, is_time: Callable[[float], bool]) -> f
     return time.monotonic() - began
 
 
-def test_hostile_agents_leave_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", BACKENDS)
+def test_hostile_agents_leave_nothing(tmp_path: Path, kind: type[Place]) -> None:
     """30 attempts, 10 at a time, that time out with children that resist: each names phase and limit; none lives."""
-    place = Place(tmp_path, HOSTILE, more="runs=30, early_exit=False, timeout=5, max_concurrency=10")
+    place = kind(tmp_path, HOSTILE, more="runs=30, early_exit=False, timeout=5, max_concurrency=10")
     done = place.run("--max-concurrency", "10", "--no-early-exit")
     assert len(done.results) == 30, done.err
     for result in done.results.values():
@@ -89,7 +99,7 @@ def test_hostile_agents_leave_nothing(tmp_path: Path) -> None:
         assert error["code"] == "timeout"
         assert error["message"].startswith(f"5s passed in {error['phase']}")
     assert "send" in {result["errorInfo"]["phase"] for result in done.results.values()}
-    assert place.folders == []
+    assert place.standing == []
     wait_for(lambda: not place.processes)
 
 

@@ -158,6 +158,8 @@ async def conversation(cli: Cli, **options: Any) -> tuple[list[Turn], Attempt]:
         new = await one.send("SCENARIO:recall What did I say?")
         assert all(request.sent_credential(KEY) for request in one.server.calls("limited"))
         assert KEY not in "\n".join(one.logs)
+        written = await one.sandbox.run_shell(f"grep -rlF {KEY} {one.sandbox.private_dir} .")
+        assert written.stdout == ""
         return [limited, again, new], one
 
 

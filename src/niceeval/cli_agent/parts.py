@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from niceeval._base.arguments import Arguments
-from niceeval._base.places import author_place
+from niceeval._base.callsite import call_site, frame_site, is_ours
+from niceeval._base.errors import Place
+from niceeval._base.places import shown_path
 
 SKILL_FILE: Final = "SKILL.md"
 """What makes a folder a skill."""
@@ -137,7 +141,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _folder(call: str, path: str | os.PathLike[str]) -> Path:
-    place = author_place()
+    place = _place()
     arguments = Arguments(call, place, {"path": path})
     if not isinstance(path, (str, os.PathLike)):
         raise arguments.error("path", f"is {type(path).__name__}; it is a folder", f'{call}("skills/review")')
@@ -147,8 +151,17 @@ def _folder(call: str, path: str | os.PathLike[str]) -> Path:
     return folder
 
 
+def _place() -> Place:
+    """The author's line. A dataclass's own constructor has no file, so that it would count as the author's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (is_ours(frame.f_code.co_filename) or frame.f_globals.get("__name__") == __name__):
+        frame = frame.f_back
+    site = call_site() if frame is None else frame_site(frame)
+    return Place(shown_path(site.file), site.line, site.column)
+
+
 def _arguments(call: str, value: object, *names: str) -> Arguments:
-    return Arguments(call, author_place(), {name: getattr(value, name) for name in names})
+    return Arguments(call, _place(), {name: getattr(value, name) for name in names})
 
 
 def _keep(value: object, name: str, kept: str | Sequence[str]) -> None:

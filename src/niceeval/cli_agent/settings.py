@@ -71,7 +71,7 @@ def toml_lines(table: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[str
 
 
 def _toml_key(key: str) -> str:
-    return key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else json.dumps(key)
+    return key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else _toml_text(key)
 
 
 def _toml_value(value: object) -> str:
@@ -79,4 +79,9 @@ def _toml_value(value: object) -> str:
         return "[" + ", ".join(_toml_value(item) for item in value) + "]"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_toml_key(key)} = {_toml_value(item)}" for key, item in value.items()) + "}"
-    return json.dumps(value)
+    return _toml_text(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _toml_text(text: str) -> str:
+    # JSON's escapes are TOML's, but for pairs of surrogates; and TOML wants one character more escaped.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

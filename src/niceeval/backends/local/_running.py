@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 import sys
 import time
@@ -20,8 +21,10 @@ HELD_OPEN = 0.3
 """Seconds that output is waited for after the command has ended, where what it left running holds it open."""
 DRAIN_ROUNDS = 4
 """How often it is waited again where more output came meanwhile: what was left running may print for ever."""
+KILL_POLL = 0.005
+"""Seconds between two looks whether a supervisor has ended."""
 KILL_LIMIT = 30.0
-"""Seconds that killing a tree may take before it is given up as impossible."""
+"""Seconds that a supervisor may take to kill its tree before it is killed itself, and its tree sought by marker."""
 
 
 class Supervised:
@@ -143,8 +146,15 @@ class Supervised:
         if self.alive:
             with contextlib.suppress(OSError):
                 await asyncio.get_running_loop().sock_sendall(self._control, b"kill\n")
-            async with asyncio.timeout(KILL_LIMIT):
-                await self._process.wait()
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGCONT)
+            # Not `wait`: it also waits for the end of the output, which something may hold open that is sought below.
+            limit = time.monotonic() + KILL_LIMIT
+            while self.alive:
+                await asyncio.sleep(KILL_POLL)
+                if time.monotonic() > limit:
+                    with contextlib.suppress(ProcessLookupError):
+                        self._process.kill()
         if self._process.returncode != 0:
             # It did not end as it ends when it has killed all: somebody has killed it.
             await asyncio.to_thread(kill_marked, self._marker)

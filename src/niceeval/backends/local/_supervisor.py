@@ -29,6 +29,8 @@ _POLL = 0.25
 
 def main() -> int:
     control = socket.socket(fileno=int(sys.argv[1]))
+    # The command must not have it: it could speak for the supervisor, and would hold it open.
+    control.set_inheritable(False)
     cwd, argv = sys.argv[2], sys.argv[3:]
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

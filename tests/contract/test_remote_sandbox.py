@@ -54,7 +54,7 @@ class HereMachine:
             asyncio.create_task(_hand_on(process.stderr, on_stderr)),
         ]
         # Its `wait` would wait for the pipes too, which what it leaves running may hold open.
-        while process.returncode is None:
+        while process.returncode is None:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         code = process.returncode
         await asyncio.wait(readers, timeout=0.3)

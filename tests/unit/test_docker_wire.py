@@ -72,9 +72,10 @@ def test_any_text_is_an_address_or_an_error_that_says_what_to_write(text: str) -
     try:
         address = parse_address(text)
     except SandboxUnavailableError as error:
-        assert "unix://" in str(error.fields["fix"]) or "tcp://" in str(error.fields["fix"])
-        return
-    assert address.path or address.host
+        advice = str(error.fields["fix"])
+    else:
+        advice = "tcp://" if address.path or address.host else ""
+    assert "tcp://" in advice
 
 
 def test_the_address_that_is_said_comes_first() -> None:
@@ -143,5 +144,5 @@ def test_a_context_is_what_the_files_are_whenever_they_were_written(tmp_path: Pa
 
 def test_a_dockerfile_that_is_not_there_is_named(tmp_path: Path) -> None:
     """The error says which file."""
-    with pytest.raises(SandboxError, match="no Dockerfile at .*nothing"):
+    with pytest.raises(SandboxError, match=r"no Dockerfile at .*nothing"):
         build_context(str(tmp_path / "nothing"))

@@ -28,6 +28,7 @@ async def output_apart(bench: Bench) -> None:
 async def output_exact(bench: Bench) -> None:
     result = await bench.sh(r"printf 'a\r\nb\n\n\033[31mc\tü\000d'")
     expect_same(result.stdout, "a\r\nb\n\n\x1b[31mc\tü\0d", "stdout")
+    expect_same((await bench.sh(r"printf ' a \n\n'")).stdout, " a \n\n", "stdout that ends in line ends")
 
 
 @check("output-invalid", "bytes that are no UTF-8 become signs, and hurt nothing", "decode with errors='replace'")

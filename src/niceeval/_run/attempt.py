@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from niceeval._base.callsite import CallSite
 from niceeval._base.clock import utc_text
@@ -41,6 +39,7 @@ from niceeval._plan.plan import AttemptPlan, RunPlan
 from niceeval._run.attempt_sandbox import AttemptSandbox
 from niceeval._run.limits import DEFAULT_LIMITS, Limits
 from niceeval._run.sandboxes import Sandboxes
+from niceeval._run.shielding import shielded
 from niceeval.loaders import running_eval
 
 
@@ -387,16 +386,3 @@ class RunningAttempt:
 
     def _spent(self, phase: Phase, started: float) -> None:
         self._phases[phase] = round((time.monotonic() - started) * 1000)
-
-
-async def shielded(work: Coroutine[Any, Any, None]) -> bool:
-    """Run cleanup to its end although the task around it is cancelled. Returns whether it was, meanwhile."""
-    task = asyncio.ensure_future(work)
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError:
-            cancelled = True
-    task.result()
-    return cancelled

@@ -10,9 +10,9 @@ from niceeval._base.errors import NiceevalError, Place, ProjectError
 from niceeval._base.guest import GuestHost, GuestScope
 from niceeval._drive.faults import error_text, last_project_site, shown_file, user_frames
 from niceeval._model.run_events import ExperimentFailed, LiveEvent, RunNotice
-from niceeval._run.attempt import shielded
 from niceeval._run.dispatch import Lane
 from niceeval._run.limits import Limits
+from niceeval._run.shielding import shielded
 
 
 class Hooks:

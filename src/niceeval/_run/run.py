@@ -33,7 +33,7 @@ from niceeval._plan.plan import AttemptPlan, RunPlan
 from niceeval._record.claims import Held, Stored
 from niceeval._record.writer import RunWriter
 from niceeval._run.accounts import budget_exceeded, run_start, run_summary, unneeded
-from niceeval._run.attempt import FinishedAttempt, RunningAttempt, shielded
+from niceeval._run.attempt import FinishedAttempt, RunningAttempt
 from niceeval._run.attempt_names import key_of, label_of, stored_name_of
 from niceeval._run.blocks import Blocks, cancelled_tasks
 from niceeval._run.dispatch import (
@@ -46,12 +46,14 @@ from niceeval._run.dispatch import (
     exits_early,
 )
 from niceeval._run.hooks import Hooks
+from niceeval._run.last_words import kept_sandboxes, unasserted
 from niceeval._run.outcome import Tally
 from niceeval._run.outside import Outside, RunHandle
 from niceeval._run.progress import telling
-from niceeval._run.sandboxes import MAX_NAMED, Sandboxes
+from niceeval._run.sandboxes import Sandboxes
 from niceeval._run.seal import Sources, seal, verdict_of
 from niceeval._run.sharing import Sharing
+from niceeval._run.shielding import shielded
 from niceeval._run.spending import spending_of
 from niceeval._run.taking_over import TakingOver
 from niceeval._run.teardowns import FailedTeardowns
@@ -416,9 +418,7 @@ class _Run:
     # The end ----------------------------------------------------------------------------------------------------
 
     def _finish(self, started_at: str, duration_ms: int) -> RunFinished:
-        self._say_unasserted()
-        self._say_kept()
-        for notice in self._teardowns.said():
+        for notice in (*unasserted(self._unasserted), *kept_sandboxes(self._kept), *self._teardowns.said()):
             self._emit(notice)
         for label in tuple(self._keeper.refused):
             for said in cancelled_tasks(self._keeper, label):
@@ -448,21 +448,3 @@ class _Run:
         )
         self._emit(finished)
         return finished
-
-    def _say_kept(self) -> None:
-        for locator in self._kept[:MAX_NAMED]:
-            message = f"the sandbox of {locator} was kept: niceeval sandbox enter {locator}"
-            self._emit(RunNotice(code="sandbox-kept", level="info", message=message))
-        if len(self._kept) > MAX_NAMED:
-            message = f"{len(self._kept) - MAX_NAMED} more were kept; niceeval sandbox prune --all removes them"
-            self._emit(RunNotice(code="sandbox-kept", level="info", message=message))
-
-    def _say_unasserted(self) -> None:
-        """An eval without an assertion passes whatever its agent does: a green that says nothing."""
-        if not self._unasserted:
-            return
-        names = sorted(self._unasserted)
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        many = "evals" if len(names) > 1 else "eval"
-        message = f"{len(names)} {many} recorded no assertion and passed whatever the agent did: {', '.join(names[:3])}"
-        self._emit(RunNotice(code="no-assertions", level="warning", message=message + more))

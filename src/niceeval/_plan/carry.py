@@ -86,7 +86,7 @@ def _unreadable(skipped: Iterable[Skipped]) -> list[NiceevalError]:
 
 
 def _identities(plan: RunPlan, versions: Versions) -> dict[Pair, Identity]:
-    made = Identities(plan.root, strict=plan.strict, pricing=plan.config.pricing)
+    made = Identities(plan.root, strict=plan.strict, pricing=plan.config.pricing, shared_sandbox=plan.config.sandbox)
     found: dict[Pair, Identity] = {}
     for attempt in plan.attempts:
         pair = (attempt.experiment.id, attempt.eval.id)

@@ -21,6 +21,7 @@ from niceeval._base.file_reads import MAX_READS, watched
 from niceeval._base.json_values import normalise_json
 from niceeval._discover.define_eval import ATTRIBUTE
 from niceeval._discover.loading import module_name
+from niceeval._discover.project import CONFIG_FILE
 from niceeval._discover.specs import MISSING, EvalSpec, ExperimentSpec
 from niceeval._evidence.price_table import built_in_prices
 from niceeval._evidence.prices import Price, price_of
@@ -75,10 +76,13 @@ def _change(name: str, old: str | None, new: str | None) -> str:
 class Identities:
     """Makes the identities of one plan; sources are read once, an experiment's half is made once."""
 
-    def __init__(self, root: Path, *, strict: bool, pricing: Mapping[str, Price]) -> None:
+    def __init__(
+        self, root: Path, *, strict: bool, pricing: Mapping[str, Price], shared_sandbox: SandboxSpec | None = None
+    ) -> None:
         self._root = root
         self._strict = strict
         self._pricing = pricing
+        self._shared_sandbox = shared_sandbox
         self._sources = Sources(root)
         self._experiments: dict[str, dict[str, str]] = {}
         self._unread: dict[tuple[str, ...], frozenset[str]] = {}
@@ -165,13 +169,15 @@ class Identities:
     def _sandbox_parts(self, spec: SandboxSpec | None, known: Collection[str]) -> dict[str, str]:
         """What the sandbox is, and the source of a user's own; of files that are `known` the digest is a part already.
 
-        What `create` was made with counts through the experiment's source, which then keeps its `sandbox=`.
+        What `create` was made with counts through the source that says so: the experiment's, which then keeps its
+        `sandbox=`, or the config's.
         """
         if spec is None:
             return {}
         parts = dict(sandbox_parts(spec, _value, _hidden))
         if spec.create is not None:
-            closure = self._sources.closure(_files_of(spec.create))
+            config = [self._root / CONFIG_FILE] if spec is self._shared_sandbox else []
+            closure = self._sources.closure([*config, *_files_of(spec.create)])
             parts |= {f"sandbox source: {path}": found for path, found in closure.items() if path not in known}
         return parts
 

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
+import json
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import pytest
 
 from niceeval.adapter import Agent, AgentSession, SandboxAgentContext, Turn, TurnInput
-from niceeval.backends.local import open_backend
-from niceeval.sandbox import Sandbox, SandboxRequest, local_sandbox
+from niceeval.backends import docker, local
+from niceeval.sandbox import Mount, Sandbox, SandboxBackend, SandboxRequest, docker_sandbox, local_sandbox
 from niceeval.testing import ModelServer, model_server
 from niceeval.testing.scenarios import RECALL, Scenario, call, rate_limited, say, shell, write
-from tests.contract.cli_installs import installed
+from tests.contract.cli_installs import cache_folder, installed
+from tests.docker_engine import ask, engine_address, image_for_tests, why_no_image
 
 KEY = "scripted-key-8861"
 KEY_VARIABLE = "NICEEVAL_TEST_MODEL_ACCESS"
@@ -45,7 +51,7 @@ class Cli:
 
     name: str
     make: Callable[..., Agent]
-    model: str = MODEL
+    model: str | None = MODEL
     varies: tuple[tuple[str, str], ...] = ()
 
 
@@ -87,13 +93,72 @@ class Attempt:
         return [code for code, _, _ in self.diagnostics if code != "cli-version"]
 
 
+@dataclass(frozen=True)
+class Where:
+    """A kind of sandbox: its backend, where the CLI's command is in it, and the address at which it reaches us."""
+
+    open: Callable[[], Awaitable[SandboxBackend]]
+    command: Callable[[str], str]
+    host: str = "127.0.0.1"
+
+
+def here() -> Where:
+    """A temporary folder of this machine."""
+    return Where(lambda: local.open_backend(local_sandbox()), installed)
+
+
+def in_container() -> Where:
+    """A container with node, in which the installed CLIs are mounted read-only; skips where there is no engine."""
+    problem = why_no_image("full")
+    if problem is not None:
+        pytest.skip(problem)
+    gateway = _gateway()
+    if gateway is None:
+        pytest.skip("containers of this engine do not reach this machine at their bridge's address: use a local engine")
+    spec = docker_sandbox(
+        image=image_for_tests("full"),
+        pull="never",
+        mounts=[Mount(source=str(cache_folder()), target="/opt/cli"), *_libraries(installed("claude-code"))],
+        memory="4g",
+    )
+
+    def command(name: str) -> str:
+        return installed(name).replace(str(cache_folder()), "/opt/cli", 1)
+
+    return Where(lambda: docker.open_backend(spec), command, gateway)
+
+
+def _libraries(program: str) -> list[Mount]:
+    """The libraries that a program is linked to: the image has only those of its own programs."""
+    said = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+    found = {word for word in said.split() if word.startswith("/") and os.path.exists(word)}
+    return [Mount(source=os.path.realpath(path), target=path) for path in sorted(found)]
+
+
+def _gateway() -> str | None:
+    """This machine's address on the bridge of containers; None where the engine is another machine's."""
+    status, said = ask(engine_address(), "GET", "/networks/bridge")
+    settings = (json.loads(said)["IPAM"]["Config"] or [{}])[0] if status == 200 else {}
+    address = settings.get("Gateway")
+    if not address and settings.get("Subnet"):
+        # Some engines say it only of networks that they were told to make.
+        address = str(next(ipaddress.ip_network(settings["Subnet"]).hosts()))
+    try:
+        with socket.socket() as probe:
+            probe.bind((address or "", 0))
+    except OSError:
+        return None
+    return address
+
+
 @contextlib.asynccontextmanager
-async def attempt(cli: Cli, **options: Any) -> AsyncIterator[Attempt]:
-    """An attempt of the CLI, its setup done."""
-    command = installed(cli.name)
+async def attempt(cli: Cli, where: Where | None = None, **options: Any) -> AsyncIterator[Attempt]:
+    """An attempt of the CLI, its setup done; in a temporary folder of this machine where nothing else is said."""
+    where = where or here()
+    command = where.command(cli.name)
     os.environ[KEY_VARIABLE] = KEY
-    backend = await open_backend(local_sandbox())
-    async with model_server(*SCENARIOS, models=(cli.model,)) as server:
+    backend = await where.open()
+    async with model_server(*SCENARIOS, models=(cli.model or MODEL,), host=where.host) as server:
         agent = cli.make(command, server, **options)
         sandbox = await backend.create(SandboxRequest(labels={}, lifetime=3_600))
         try:

@@ -177,7 +177,7 @@ async def inside_a_list(t: EvalContext) -> None:
 
 
 async def used_as_its_value(t: EvalContext) -> None:
-    t.sandbox.file("a").strip()  # type: ignore[attr-defined]
+    t.sandbox.file("a").strip()
 
 
 async def outside(t: EvalContext) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import stat
 import tarfile
 import time
@@ -197,8 +198,9 @@ def unpack(
     """Write an archive's folders, files and links below a folder of this machine, and nothing anywhere else.
 
     `renamed` gives the name below the folder for one in the archive; None leaves it out. Links that lead out of the
-    folder are left out unless `keep_links`, which is for what may lead anywhere: a sandbox's own folder. Hard links,
-    devices, sockets and pipes are left out; what is there already is replaced, and links are never followed.
+    folder are left out unless `keep_links`, which is for what may lead anywhere: a sandbox's own folder. Of a file with
+    two names there are two files. Devices, sockets and pipes are left out; what is there already is replaced, and links
+    are never followed.
 
     Raises SandboxFileError where the archive is none, or something cannot be written.
     """
@@ -206,21 +208,28 @@ def unpack(
     top.mkdir(parents=True, exist_ok=True)
     try:
         with tarfile.open(fileobj=io.BufferedReader(_Reading(iter(chunks)), CHUNK), mode="r|") as tar:
-            for count, entry in enumerate(tar):
-                if count >= MAX_ENTRIES:
+            count = 0
+            while (entry := tar.next()) is not None:
+                tar.members.clear()  # type: ignore[attr-defined]  # it remembers all of them otherwise
+                count += 1
+                if count > MAX_ENTRIES:
                     raise no_file(str(top), f"the folder has more than {MAX_ENTRIES:,} files", "fetch a smaller one")
                 name = entry.name if renamed is None else renamed(entry.name)
                 if name is not None:
-                    _unpack_one(tar, entry, top, name, keep_links)
+                    same = entry.linkname if renamed is None else renamed(entry.linkname) if entry.islnk() else None
+                    _unpack_one(tar, entry, top, name, same, keep_links)
     except tarfile.TarError as error:
         raise no_file(str(top), f"what came is no whole archive: {error}", "try again") from None
     except OSError as error:
         raise no_file(str(error.filename or top), f"cannot be written: {error.strerror}", "free it") from None
 
 
-def _unpack_one(tar: tarfile.TarFile, entry: tarfile.TarInfo, top: Path, name: str, keep_links: bool) -> None:
-    parts = [part for part in name.split("/") if part not in ("", ".")]
-    if ".." in parts or not parts or not _inside(top, parts[:-1]):
+def _unpack_one(
+    tar: tarfile.TarFile, entry: tarfile.TarInfo, top: Path, name: str, same: str | None, keep_links: bool
+) -> None:
+    """Write one entry; `same` is the name of the file that it is another name of."""
+    parts = _parts(top, name)
+    if not parts:
         return
     path = top.joinpath(*parts)
     if entry.isdir():
@@ -235,9 +244,24 @@ def _unpack_one(tar: tarfile.TarFile, entry: tarfile.TarInfo, top: Path, name: s
             while data := source.read(CHUNK):
                 file.write(data)
         os.chmod(path, (entry.mode & 0o777) | 0o600)
+    elif entry.islnk():
+        _copy_within(top, _parts(top, same or ""), path)
     elif entry.issym() and (keep_links or _stays(parts, entry.linkname)):
         _prepare(path)
         os.symlink(entry.linkname, path)
+
+
+def _parts(top: Path, name: str) -> list[str]:
+    """The parts of a name below the folder; none for one that leads out of it, or through a link."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    return parts if ".." not in parts and _inside(top, parts[:-1]) else []
+
+
+def _copy_within(top: Path, parts: Sequence[str], path: Path) -> None:
+    source = top.joinpath(*parts)
+    if parts and source != path and source.is_file() and not source.is_symlink():
+        _prepare(path)
+        shutil.copy(source, path)
 
 
 def _prepare(path: Path) -> None:
@@ -257,18 +281,15 @@ def _inside(top: Path, folders: Sequence[str]) -> bool:
 
 
 def _stays(parts: Sequence[str], target: str) -> bool:
-    """Whether a link at this place leads to somewhere below the top."""
+    """Whether a link at this place leads to somewhere below the top, whatever other links are on the way.
+
+    `..` after a name could leave by a link of that name, so it may only be at the beginning.
+    """
     if target.startswith("/") or "\0" in target:
         return False
-    depth = len(parts) - 1
-    for part in target.split("/"):
-        if part == "..":
-            depth -= 1
-        elif part not in ("", "."):
-            depth += 1
-        if depth < 0:
-            return False
-    return True
+    steps = [part for part in target.split("/") if part not in ("", ".")]
+    up = next((index for index, part in enumerate(steps) if part != ".."), len(steps))
+    return up < len(parts) and ".." not in steps[up:]
 
 
 __all__ = ["CHUNK", "SandboxFileError", "folder_entries", "tar_of_files", "tar_of_folder", "tar_of_paths", "unpack"]

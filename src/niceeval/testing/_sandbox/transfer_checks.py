@@ -213,9 +213,18 @@ async def download_links(bench: Bench) -> None:
 )
 async def download_escapes(bench: Bench) -> None:
     script = """mkdir -p out/a && echo x > out/file && cd out &&
-        ln -s /etc/passwd absolute && ln -s ../.. up && ln -s ../../.. a/far && ln -s a/../../x sly && ln -s / root"""
+        ln -s /etc/passwd absolute && ln -s ../.. up && ln -s ../../.. a/far && ln -s a/../../x sly && ln -s / root &&
+        ln -s .. a/top && ln -s a/top/../.. chain"""
     await bench.said(script)
-    expect_same(await _downloaded(bench), {"a": "folder", "file": b"x\n"}, "what came")
+    wanted = {"a": "folder", "file": b"x\n", "a/top": "-> .."}
+    expect_same(await _downloaded(bench), wanted, "what came")
+
+
+@check("download-hard-links", "a file with two names comes under both", "copy what an archive calls a link")
+async def download_hard_links(bench: Bench) -> None:
+    await bench.said("mkdir -p out/sub && echo x > out/one && ln out/one out/sub/two")
+    wanted = {"one": b"x\n", "sub": "folder", "sub/two": b"x\n"}
+    expect_same(await _downloaded(bench), wanted, "what came")
 
 
 @check("download-outside", "nothing is written through a link that is on this machine already", "follow no links")

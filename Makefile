@@ -58,6 +58,7 @@ bench: $(INSTALLED)
 	@$(BIN)/python bench/startup.py --quick
 	@$(BIN)/python bench/overhead.py --quick
 	@$(BIN)/python bench/carry.py --quick
+	@$(BIN)/python bench/sandbox.py --quick
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -214,8 +214,8 @@ def test_networks_reach_what_they_say() -> None:
                 async with opened(network=network) as sandbox:
                     assert "here" in await text_of(sandbox, FETCH.format(port=port), timeout=30)
                     routes = await text_of(sandbox, "cat /proc/net/route")
-                    # The default route's destination is 00000000.
-                    assert ("\t00000000\t" in routes) == (network == "bridge")
+                    destinations = [line.split()[1] for line in routes.splitlines()[1:]]
+                    assert ("00000000" in destinations) == (network == "bridge")
             async with opened(network="none") as sandbox:
                 result = await sandbox.run_shell(FETCH.format(port=port), timeout=30)
                 assert result.exit_code == 9
@@ -331,15 +331,19 @@ def test_a_cancelled_creation_leaves_nothing_behind() -> None:
 
     async def body() -> None:
         async with backend_of() as backend:
-            for pause in (0.0, 0.01, 0.05, 0.15):
+            cancelled = 0
+            for pause in (0.0, 0.01, 0.05, 0.15, 0.4):
                 label = f"cancelled-{os.getpid()}-{pause}"
                 request = SandboxRequest(labels={"niceeval.run": label}, lifetime=600)
                 creating = asyncio.create_task(backend.create(request))
                 await asyncio.sleep(pause)
                 creating.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await creating
+                try:
+                    await (await creating).stop()
+                except asyncio.CancelledError:
+                    cancelled += 1
                 assert label not in {found.labels.get("niceeval.run") for found in await backend.standing()}
+            assert cancelled
 
     run(body)
 

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from niceeval.backends.docker._container import Attached, Options, container_body
+from niceeval.backends.docker._container import USER_LABEL, Attached, Options, container_body
 from niceeval.backends.docker._engine import Engine, EngineRefused, failed, refused, to_the_end
 from niceeval.backends.docker._files import ContainerFiles
 from niceeval.backends.docker._images import Image
@@ -20,6 +20,7 @@ from niceeval.backends.docker._networks import Networks, remove_network
 from niceeval.backends.docker._sandbox import DockerSandbox, remove_container
 from niceeval.sandbox import Sandbox, SandboxError, SandboxRequest, SandboxUnsupportedError, StandingSandbox
 
+_USER = "1000:1000"
 _NO_SHELL = ("/bin/sh", "no such file", "not found")
 
 
@@ -28,6 +29,7 @@ class StandingContainers:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._users: dict[str, str] = {}
 
     @property
     def description(self) -> Mapping[str, Any]:
@@ -44,7 +46,9 @@ class StandingContainers:
             found = await self._engine.call("GET", "/containers/json", {"all": "1", "filters": filters})
         except EngineRefused as error:
             raise refused("listing containers", error) from None
-        return [_standing(container) for container in found or ()]
+        standing = [_standing(container) for container in found or ()]
+        self._users |= {found.sandbox_id: found.labels[USER_LABEL] for found in standing if USER_LABEL in found.labels}
+        return standing
 
     async def remove(self, sandbox_id: str) -> None:
         networks: list[str] = []
@@ -61,7 +65,8 @@ class StandingContainers:
             return None
         where = ("--url" if self._engine.name == "podman" else "--host", str(self._engine.address))
         shell = "exec $(command -v bash || echo sh)"
-        return (program, *where, "exec", "-it", sandbox_id, "sh", "-c", shell)
+        user = self._users.get(sandbox_id, _USER)
+        return (program, *where, "exec", "-it", "--user", user, sandbox_id, "sh", "-c", shell)
 
     async def close(self) -> None:
         return None
@@ -131,7 +136,8 @@ class DockerBackend(StandingContainers):
         if self._options.platform is not None:
             query["platform"] = self._options.platform
         try:
-            made = await self._engine.call("POST", "/containers/create", query, json_body=body)
+            # Cut short, it would be made all the same, after it was looked for.
+            made = await to_the_end(self._engine.call("POST", "/containers/create", query, json_body=body))
             container = str(made["Id"])
             files = ContainerFiles(self._engine, container, self._options.uid, self._options.gid)
             await files.put(await self._folders(files))

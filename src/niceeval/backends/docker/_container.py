@@ -25,6 +25,8 @@ CA_VARIABLES = (
     "AWS_CA_BUNDLE",
 )
 """The variables that name it to programs."""
+USER_LABEL = "niceeval.user"
+"""The label that says whom commands run as."""
 _MAX_SLEEP = 3600
 """Seconds that process 1 sleeps at once."""
 
@@ -120,9 +122,12 @@ def container_body(
     """The body of `POST /containers/create`. Without a shell in the image, its own command is process 1."""
     body: dict[str, Any] = {
         "Image": image,
-        "User": options.user,
+        # Root's commands have the chosen capabilities only where process 1 is root's; it does nothing but wait, and the
+        # agent's user cannot end it.
+        "User": "0:0" if with_shell else options.user,
+        "WorkingDir": options.workdir,
         "Env": [f"{name}={value}" for name, value in {**options.variables, MARKER: INIT}.items()],
-        "Labels": {**labels, "niceeval": "1", "niceeval.user": options.user, "niceeval.workdir": options.workdir},
+        "Labels": {**labels, "niceeval": "1", USER_LABEL: options.user},
         "Hostname": "sandbox",
         "NetworkDisabled": False,
         "Healthcheck": {"Test": ["NONE"]},

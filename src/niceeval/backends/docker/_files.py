@@ -75,12 +75,13 @@ class ContainerFiles:
         except EngineRefused as error:
             if error.status == 404:
                 return None
-            return await self._explained(path)
+            await self._explained(path)
+            return None
         exchange.close()
         return _stat_of(exchange, path)
 
     async def _explained(self, path: str) -> None:
-        """None where a path cannot be there: it is below a file. The answer to HEAD has no words, that to GET has.
+        """Return where a path cannot be there: it is below a file. The answer to HEAD has no words, that to GET has.
 
         Raises EngineRefused.
         """

@@ -322,12 +322,11 @@ class DockerSandbox:
         return False
 
     async def _end_all(self) -> None:
-        users = [False, True] if self._was_root else [False]
         try:
-            # The engine's init ends the container when the process that it watches is killed.
-            if not self._options.init:
-                codes = [(await self._own(_killing.kill_all(), root=root))[0] for root in users]
-                if not any(codes):
+            # Root would kill what keeps the container running.
+            if not self._was_root:
+                code, _ = await self._own(_killing.kill_all())
+                if code == 0:
                     return
         except TimeoutError:
             pass

@@ -144,9 +144,11 @@ class _Trial:
     async def _judged(self, item: SandboxCheck, bench: Bench) -> Finding:
         try:
             async with asyncio.timeout(self._timeout):
-                result = await bench.sandbox.run_command("mkdir", ["-p", bench.folder], timeout=self._timeout)
+                # Absolute: a sandbox that starts commands elsewhere must not make folders there.
+                folder = f"{bench.sandbox.workdir}/{bench.folder}"
+                result = await bench.sandbox.run_command("mkdir", ["-p", folder], timeout=self._timeout)
                 if result.exit_code != 0:
-                    raise Broken(f"`mkdir -p {bench.folder}` ended with {result.exit_code}: {result.stderr[:200]!r}")
+                    raise Broken(f"`mkdir -p {folder}` ended with {result.exit_code}: {result.stderr[:200]!r}")
                 await item.judge(bench)
         except Broken as broken:
             return _finding(item, "failed", str(broken))

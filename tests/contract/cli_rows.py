@@ -188,6 +188,18 @@ def shown(turn: Turn, one: Attempt) -> list[dict[str, Any]]:
     return [{key: value for key, value in event.items() if value is not None} for event in events]
 
 
+def parallel(turn: Turn, one: Attempt) -> list[tuple[str, str | None, str | None]]:
+    """The events' types, calls and outputs of a turn in which calls ran at once: whichever ended first came first, so
+    they are put in the order error, calls, results, messages. No result came before its call."""
+    events = [(event["type"], event.get("callId"), event.get("output")) for event in shown(turn, one)]
+    called: set[str | None] = set()
+    for kind, call_id, _ in events:
+        assert kind != "action.result" or call_id in called
+        called.add(call_id)
+    order = ("error", "action.called", "action.result", "message")
+    return sorted(events, key=lambda event: (order.index(event[0]), event[1] or ""))
+
+
 def _steady(text: str, one: Attempt) -> str:
     text = text.replace(one.sandbox.workdir, "WORKDIR")
     for pattern, instead in one.cli.varies:

@@ -18,6 +18,7 @@ from tests.contract.cli_rows import (
     cancelled,
     conversation,
     levels,
+    parallel,
     run,
     shown,
     used,
@@ -95,7 +96,7 @@ async def runs_commands() -> None:
         ]
         assert (failed.status, levels(failed, one)) == ("completed", UNSEEN)
         both = await one.send("SCENARIO:two please")
-        assert [(event["type"], event.get("callId"), event.get("output")) for event in shown(both, one)] == [
+        assert parallel(both, one) == [
             ("action.called", "call-1", None),
             ("action.called", "call-2", None),
             ("action.result", "call-1", "one"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from niceeval._model.changes import Changes
 from niceeval.sandbox import DiffRules, SandboxError
 from tests.unit.ledger_world import World, busybox_tools, in_world, needs_git, said
 
@@ -265,6 +266,37 @@ def test_a_ledger_that_breaks_leaves_no_diff_and_stops_no_send() -> None:
         return changes.problem
 
     assert "cannot be read" in str(in_world(test))
+
+
+@pytest.mark.parametrize(
+    ("limit", "value"), [("MAX_PATHS", 3), ("MAX_RAW_BYTES", 1), ("MAX_PATCH_BYTES", 1), ("MAX_CONTENT_BYTES", 1)]
+)
+def test_more_than_is_looked_at_makes_the_diff_incomplete(
+    limit: str, value: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was seen is kept, and what is missing is said: it never counts as unchanged."""
+    monkeypatch.setattr(f"niceeval._sandbox.changes.{limit}", value)
+
+    async def test(world: World) -> Changes:
+        await world.workspace.prepare()
+        await world.agent("for n in 1 2 3 4 5; do echo $n > $n; done")
+        return await world.workspace.changes()
+
+    changes = in_world(test)
+    assert (changes.problem, bool(changes.gap)) == (None, True)
+    assert set(changes.present()) <= {"1", "2", "3", "4", "5"}
+
+
+def test_texts_beyond_what_is_stored_keep_their_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every changed path stays in the diff."""
+    monkeypatch.setattr("niceeval._sandbox.changes.MAX_STORED_CHARS", 6)
+
+    async def test(world: World) -> dict[str, str | None]:
+        await world.workspace.prepare()
+        await world.agent("echo four > a; echo four > b")
+        return said(await world.workspace.changes())
+
+    assert in_world(test) == {"a": "four\n", "b": "(oversized)"}
 
 
 def test_a_folder_that_cannot_be_read_makes_the_diff_incomplete() -> None:

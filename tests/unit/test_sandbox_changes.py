@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -154,6 +155,43 @@ def test_hidden_tests_see_what_the_agent_did_and_the_agent_does_not() -> None:
 
     sealed = run_in_sandbox(hidden)
     assert (sealed.result.outcome, entries_of(sealed)) == ("passed", ["passed"] * 5)
+
+
+def test_a_send_that_was_cancelled_is_blamed_for_what_it_did_and_no_more() -> None:
+    """An eval may give up on a send and go on: the window closes there."""
+
+    async def cancels(t: EvalContext) -> None:
+        sending = asyncio.ensure_future(t.send("echo 1 > begun.txt; sleep 600"))
+        for _ in range(3000):
+            if await t.sandbox.file_exists("begun.txt"):
+                break
+            await asyncio.sleep(0.01)
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+        await t.sandbox.write_files({"eval.txt": "e"})
+        await t.send("echo 2 > second.txt")
+
+    sealed = run_in_sandbox(cancels)
+    assert sealed.diff is not None
+    assert sealed.diff.generated_files == {"begun.txt": "1\n", "second.txt": "2\n"}
+
+
+def test_a_send_that_failed_is_blamed_too() -> None:
+    """The diff of an errored attempt says how far its agent came."""
+
+    async def fails(input: TurnInput, ctx: SandboxAgentContext) -> Turn:
+        await ctx.sandbox.run_shell("echo 1 > begun.txt")
+        raise RuntimeError("lost")
+
+    async def sends(t: EvalContext) -> None:
+        await t.send("go")
+
+    sealed = run_in_sandbox(sends, fails)
+    assert sealed.result.error_info is not None
+    assert sealed.result.error_info.code == "adapter-error"
+    assert sealed.diff is not None
+    assert sealed.diff.generated_files == {"begun.txt": "1\n"}
 
 
 async def never_awaited(t: EvalContext) -> None:

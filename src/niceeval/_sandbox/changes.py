@@ -34,9 +34,11 @@ def changes_of(raw: RawChanges, *, rules: DiffRules, workdir: str, windows: int,
         entries, cut = parse_listed(raw.listed)
     except (ValueError, UnicodeDecodeError) as error:
         raise UnreadableChanges(str(error)) from None
-    building = _Building(incomplete=incomplete)
+    building = _Building(incomplete=incomplete, room=MAX_STORED_CHARS)
     if cut or len(raw.listed) >= MAX_RAW_BYTES:
         building.miss("the list of changed paths was cut")
+    if len(raw.contents) >= MAX_CONTENT_BYTES or len(raw.patches) >= MAX_PATCH_BYTES:
+        building.miss("more was changed than is read of it")
     contents = _contents(raw.contents, len(entries), cut=len(raw.contents) >= MAX_CONTENT_BYTES)
     patches = _patches(raw.patches, entries, cut=len(raw.patches) >= MAX_PATCH_BYTES)
     for number, entry in enumerate(entries):
@@ -50,13 +52,13 @@ def changes_of(raw: RawChanges, *, rules: DiffRules, workdir: str, windows: int,
 @dataclass(slots=True)
 class _Building:
     incomplete: str | None
+    room: int
     generated: dict[str, str] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
     patches: dict[str, str] = field(default_factory=dict)
     others: dict[str, OtherFile] = field(default_factory=dict)
     added: dict[str, str] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
-    room: int = MAX_STORED_CHARS
 
     def miss(self, why: str) -> None:
         """Something is missing; the first reason is told."""

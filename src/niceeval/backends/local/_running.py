@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from niceeval.backends.local._marked import MARKER, kill_marked
 from niceeval.sandbox import CommandResult
@@ -54,8 +55,9 @@ class Supervised:
         """
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        try:
-            process = await asyncio.create_subprocess_exec(
+        # Never cancelled while it is made: asyncio would kill the supervisor, and what it had started would live.
+        making = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
                 sys.executable,
                 "-I",
                 "-S",
@@ -70,13 +72,18 @@ class Supervised:
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
+        )
+        cancelled = await _to_its_end(making)
+        theirs.close()
+        try:
+            process = making.result()
         except (OSError, ValueError) as error:
             ours.close()
             raise not_started(command, f"could not be started: {error}", "make it smaller, or free memory") from None
-        finally:
-            theirs.close()
         supervised = cls(process, ours, env[MARKER])
         try:
+            if cancelled:
+                raise asyncio.CancelledError
             word, _, number = (await supervised._word()).partition(" ")
         except asyncio.CancelledError:
             await supervised.kill()
@@ -132,12 +139,7 @@ class Supervised:
     async def kill(self) -> None:
         """Kill everything that the command started; returns when it is dead, whoever cancels meanwhile."""
         killing = asyncio.ensure_future(self._kill())
-        cancelled = False
-        while not killing.done():
-            try:
-                await asyncio.wait({killing})
-            except asyncio.CancelledError:
-                cancelled = True
+        cancelled = await _to_its_end(killing)
         killing.result()
         if cancelled:
             raise asyncio.CancelledError
@@ -194,6 +196,17 @@ class Supervised:
         line, _, rest = bytes(self._said).partition(b"\n")
         self._said = bytearray(rest)
         return line.decode("ascii", "replace")
+
+
+async def _to_its_end(task: asyncio.Future[Any]) -> bool:
+    """Wait until a task is done, whoever cancels meanwhile; whether somebody did."""
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            cancelled = True
+    return cancelled
 
 
 def _start_problem(number: str, cwd: str) -> str:

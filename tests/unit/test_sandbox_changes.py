@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from niceeval import EvalContext
+from niceeval import EvalContext, define_eval
+from niceeval._base.errors import ProjectError
 from niceeval._model.assertion import AssertionResult
 from niceeval._record.writer import SealedAttempt
 from niceeval.adapter import SandboxAgentContext, Turn, TurnInput
 from niceeval.expect import command_succeeded, equals, includes, is_defined, is_true, not_
-from niceeval.sandbox import SandboxFileError
+from niceeval.sandbox import DiffRules, SandboxFileError
 from tests.unit.drive_harness import agent, run_eval, turn
 from tests.unit.ledger_world import needs_git
 from tests.unit.sandbox_harness import run_in_sandbox
@@ -296,3 +297,20 @@ def test_a_direct_agent_has_no_sandbox() -> None:
     error = run_eval(asks, agent()).result.error_info
     assert error is not None
     assert error.code == "no-sandbox"
+
+
+@pytest.mark.parametrize(
+    ("rules", "problem"),
+    [
+        ({"ignore": ["*.lock"]}, "it is a DiffRules"),
+        (DiffRules(ignore="*.lock"), "it is a list of patterns"),
+        (DiffRules(ignore=[""]), "it is a pattern of paths"),
+        (DiffRules(include=["dist"]), "which nothing leaves out"),
+        (DiffRules(include=[".git/"]), "which nothing leaves out"),
+    ],
+)
+def test_rules_that_would_do_nothing_are_refused(rules: Any, problem: str) -> None:
+    """A slip in a pattern must not look at less, or at more, than its author believes."""
+    with pytest.raises(ProjectError, match=problem) as raised:
+        define_eval(diff=rules)
+    assert raised.value.code == "bad-argument"

@@ -114,7 +114,7 @@ if [ -s "$L/others" ]; then
   xargs -0 sh -c '
     for f do
       if [ -f "$f" ] && [ -r "$f" ]; then
-        s=$(wc -c < "$f") && h=$(sha256sum < "$f") || exit 1
+        s=$(wc -c < "$f") && h=$({ sha256sum 2>/dev/null || shasum -a 256; } < "$f") || exit 1
         m=100644; [ ! -x "$f" ] || m=100755
         about="oversized $((s)) ${h%% *} $m"
       elif [ -f "$f" ]; then about="special unreadable"

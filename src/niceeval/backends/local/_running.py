@@ -31,8 +31,9 @@ KILL_LIMIT = 30.0
 class Supervised:
     """A command and its supervisor. `alive` is true for as long as anything runs that the command started."""
 
-    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket, marker: str) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket, marker: str, began: float) -> None:
         self._marker = marker
+        self._began = began
         self._process = process
         self._control = control
         self._said = bytearray()
@@ -53,6 +54,7 @@ class Supervised:
 
         Raises SandboxCommandError where the program could not be executed.
         """
+        began = time.monotonic()
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         # Never cancelled while it is made: asyncio would kill the supervisor, and what it had started would live.
@@ -80,7 +82,7 @@ class Supervised:
         except (OSError, ValueError) as error:
             ours.close()
             raise not_started(command, f"could not be started: {error}", "make it smaller, or free memory") from None
-        supervised = cls(process, ours, env[MARKER])
+        supervised = cls(process, ours, env[MARKER], began)
         try:
             if cancelled:
                 raise asyncio.CancelledError
@@ -98,7 +100,6 @@ class Supervised:
         self, out: OutputKeeper, err: OutputKeeper, *, stdin: bytes | None, timeout: float | None
     ) -> CommandResult:
         """Wait for the command's end, or for its limit; cancelled, its tree is dead before this returns."""
-        started = time.monotonic()
         process = self._process
         assert process.stdout is not None
         assert process.stderr is not None
@@ -125,7 +126,7 @@ class Supervised:
         await self._drain()
         self._over = True
         return command_result(
-            out, err, exit_code=exit_code_of(status), duration=time.monotonic() - started, timed_out=timed_out
+            out, err, exit_code=exit_code_of(status), duration=time.monotonic() - self._began, timed_out=timed_out
         )
 
     async def _drain(self) -> None:

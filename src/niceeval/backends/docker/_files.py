@@ -7,7 +7,6 @@ import base64
 import io
 import json
 import posixpath
-import re
 import tarfile
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +24,6 @@ STAT_AT_ONCE = 8
 """Paths that are asked for at the same time."""
 _MODE_DIR, _MODE_LINK, _MODE_SPECIAL = 1 << 31, 1 << 27, (1 << 26) | (1 << 25) | (1 << 24) | (1 << 21) | (1 << 19)
 _PERMISSIONS = 0o777
-_PATTERN = re.compile(r"[\\*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +57,12 @@ class ContainerFiles:
         self._gid = gid
 
     def _named(self, path: str) -> dict[str, str]:
-        """The query that names a path; Podman takes it for a pattern."""
-        return {"path": _PATTERN.sub(r"\\\g<0>", path) if self._engine.name == "podman" else path}
+        """The query that names a path. Raises SandboxFileError for a name that Podman takes for a pattern."""
+        if self._engine.name != "podman":
+            return {"path": path}
+        if any(sign in path for sign in "*?["):
+            raise no_file(path, "Podman takes the name for a pattern", "reach it by a command, or rename it")
+        return {"path": path.replace("\\", "\\\\")}
 
     async def stat(self, path: str) -> Stat | None:
         """What is at a path, a link followed; None where nothing is. Raises EngineRefused."""

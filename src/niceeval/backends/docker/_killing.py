@@ -13,6 +13,9 @@ INIT = "init"
 ROUNDS = 60
 """Looks at all processes before killing is given up: something starts new ones faster than they are found."""
 
+READ = "read"
+"""The last word of `memory_kills`, by which it is known to have come to its end."""
+
 KILL_MARKED = """
 marker=$1 elapsed=$2 rounds=$3
 up=$(cat /proc/uptime) && up=${up%%.*}
@@ -112,4 +115,4 @@ def kill_all() -> list[str]:
 def memory_kills() -> list[str]:
     """The command that prints how many processes the kernel killed for memory here: cgroup v2's words, and v1's."""
     files = "/sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control"
-    return ["sh", "-c", f"grep -h '^oom_kill ' {files} 2>/dev/null; exit 0"]
+    return ["sh", "-c", f"grep -h '^oom_kill ' {files} 2>/dev/null; echo {READ}"]

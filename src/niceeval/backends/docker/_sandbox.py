@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 import uuid
@@ -41,6 +42,8 @@ KILL_LIMIT = 30.0
 """Seconds that killing a command's processes one by one may take before the container is restarted."""
 OWN_LIMIT = 20.0
 """Seconds that a command of niceeval's own, such as reading a counter, may take."""
+COUNTER_TRIES = 10
+"""Times that the counter of processes killed for memory is asked for."""
 _ROOT = "0:0"
 _NOT_STARTED = (126, 127, 255)
 
@@ -281,17 +284,28 @@ class DockerSandbox:
 
     async def _count_memory_kills(self) -> int:
         """How many processes the kernel has killed for memory in this container. Raises SandboxGoneError."""
-        try:
-            _, said = await self._own(_killing.memory_kills())
-        except EngineRefused as error:
-            raise (await self._gone_or(error)) or refused("reading the memory counter", error) from None
-        except TimeoutError:
-            return self._memory_kills
+        said = ""
+        for _ in range(COUNTER_TRIES):
+            with contextlib.suppress(TimeoutError):
+                said = await self._read_memory_kills()
+            if said.endswith(_killing.READ):
+                break
+            # Where memory has just run out, what reads the counter may itself be killed.
+            await asyncio.sleep(0.1)
         for line in said.splitlines():
             _, _, number = line.partition(" ")
             if line.startswith("oom_kill ") and number.strip().isdecimal():
                 self._memory_kills = max(self._memory_kills, int(number))
         return self._memory_kills
+
+    async def _read_memory_kills(self) -> str:
+        try:
+            _, said = await self._own(_killing.memory_kills())
+        except EngineRefused as error:
+            if (gone := await self._gone_or(error)) is not None:
+                raise gone from None
+            return ""
+        return said.strip()
 
     async def _give_up(self, exec_id: str, marker: str, elapsed: float, root: bool, running: Exec | None) -> None:
         if not self._stopped:

@@ -32,7 +32,7 @@ from niceeval.sandbox.building import (
 )
 
 COMMAND = "NICEEVAL_COMMAND"
-"""The variable that marks every process of a command."""
+"""The variable that marks every process of a command: a part for its sandbox, and one for itself."""
 KILL_LIMIT = 60.0
 """Seconds that the killing command may take before the sandbox counts as lost."""
 _FAILED = 125
@@ -128,6 +128,7 @@ class RemoteSandbox:
         self._workdir = workdir
         self._private = private_dir
         self._env = dict(env)
+        self._mark = secrets.token_hex(8)
         self._stopped = False
         self._stopping: asyncio.Task[None] | None = None
 
@@ -200,7 +201,7 @@ class RemoteSandbox:
         on_stdout: Callable[[str], None] | None,
         on_stderr: Callable[[str], None] | None,
     ) -> CommandResult:
-        token, marker = f"niceeval-{secrets.token_hex(8)}", secrets.token_hex(12)
+        token, marker = f"niceeval-{secrets.token_hex(8)}", f"{self._mark}-{secrets.token_hex(8)}"
         argv = ("sh", "-c", _LAUNCHER, "sh", token, command.cwd, stdin, *command.argv)
         out, err = OutputKeeper(on_stdout), OutputKeeper(on_stderr)
         said = bytearray()
@@ -311,7 +312,7 @@ class RemoteSandbox:
 
     async def end_processes(self) -> None:
         self._require_there()
-        await self._killed(f"{COMMAND}=", root=False)
+        await self._killed(f"{COMMAND}={self._mark}-", root=False)
 
     async def stop(self) -> None:
         self._stopped = True

@@ -18,7 +18,7 @@ say() { echo "docker-engine: $*"; }
 cannot() { say "no engine here: $*"; exit 1; }
 
 # Two of these at once (two checkouts) would start two engines.
-exec 9> "${TMPDIR:-/tmp}/niceeval-docker-engine.lock" 2> /dev/null && flock -w 600 9
+{ exec 9> "${TMPDIR:-/tmp}/niceeval-docker-engine.lock"; } 2> /dev/null && flock -w 600 9
 
 answers() {
   python3 - "${DOCKER_HOST:-unix://$SOCKET}" 2> /dev/null << 'PYTHON'

@@ -21,22 +21,23 @@ def e2b_sandbox(
 def vercel_sandbox(
     *,
     snapshot_id: str | None = None,
-    runtime: str | None = None,
+    image: str | None = None,
     env: Mapping[str, str] | None = None,
     warm_pool: int = 0,
 ) -> SandboxSpec:
     """A Vercel Sandbox (extra `vercel`; `VERCEL_API_TOKEN`, `VERCEL_TEAM_ID`, `VERCEL_PROJECT_ID`).
 
-    `snapshot_id`: a prepared file system to start from. `runtime`: Vercel's image, such as `node24`.
+    `snapshot_id`: a prepared file system to start from. `image`: one of Vercel's container registry; Vercel's own
+    otherwise.
     """
-    values = {"snapshot_id": snapshot_id, "runtime": runtime, "env": env, "warm_pool": warm_pool}
+    values = {"snapshot_id": snapshot_id, "image": image, "env": env, "warm_pool": warm_pool}
     arguments = SpecArguments("vercel_sandbox", values)
     options: dict[str, JsonValue] = {
         "snapshot_id": arguments.text("snapshot_id"),
-        "runtime": arguments.text("runtime"),
+        "image": arguments.text("image"),
         "env": dict(arguments.texts("env")),
     }
-    return _spec("vercel", options, snapshot_id or runtime, 10, arguments.pool())
+    return _spec("vercel", options, snapshot_id or image, 10, arguments.pool())
 
 
 def daytona_sandbox(

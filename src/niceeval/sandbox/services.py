@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
 from niceeval._base.errors import SandboxError, SandboxGoneError
@@ -114,6 +115,19 @@ class Lease:
         """Extend it no more."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def gone_because(lease: Lease | None) -> Iterator[None]:
+    """A sandbox that is gone says too that its time could not be extended."""
+    try:
+        yield
+    except SandboxGoneError as error:
+        if lease is None or lease.problem is None:
+            raise
+        problem = f"{error.fields.get('problem')} (its time could not be extended: {lease.problem})"
+        backend, fix = error.fields.get("backend"), error.fields.get("fix")
+        raise SandboxGoneError("sandbox-gone", backend=backend, problem=problem, fix=fix) from None
 
 
 async def made_or_removed(making: Coroutine[Any, Any, Made], remove: Callable[[Made], Awaitable[None]]) -> Made:

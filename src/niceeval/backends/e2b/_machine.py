@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 from niceeval.backends.e2b._errors import failed, translated
 from niceeval.sandbox import SandboxGoneError
-from niceeval.sandbox.services import LATE_OUTPUT, Ending, Lease
+from niceeval.sandbox.services import LATE_OUTPUT, Ending, Lease, gone_because
 
 if TYPE_CHECKING:
     from e2b import AsyncCommandHandle, AsyncSandbox
@@ -41,7 +41,7 @@ class E2bMachine:
     ) -> int:
         ending = Ending(argv, on_stderr)
         line = await self._short(_line(ending.argv, env))
-        with translated():
+        with gone_because(self.lease), translated():
             handle = await self._sandbox.commands.run(
                 line,
                 background=True,
@@ -58,9 +58,10 @@ class E2bMachine:
         """The line, or where it is too long for one argument, one that reads it from a file."""
         if len(line.encode()) <= LONGEST_LINE:
             return line
-        place = shlex.quote(f"{self._private}/line-{secrets.token_hex(8)}")
-        await self.put(place, io.BytesIO(f"rm -f -- {place}\n{line}\n".encode()))
-        return f". {place}"
+        place = f"{self._private}/line-{secrets.token_hex(8)}"
+        quoted = shlex.quote(place)
+        await self.put(place, io.BytesIO(f"rm -f -- {quoted}\n{line}\n".encode()))
+        return f". {quoted}"
 
     async def _followed(self, handle: AsyncCommandHandle[None], ending: Ending) -> int:
         from e2b import CommandExitException
@@ -87,11 +88,11 @@ class E2bMachine:
             await asyncio.gather(known, over, return_exceptions=True)
 
     async def put(self, path: str, file: IO[bytes]) -> None:
-        with translated():
+        with gone_because(self.lease), translated():
             await self._sandbox.files.write(path, file)
 
     async def get(self, path: str) -> AsyncIterator[bytes]:
-        with translated():
+        with gone_because(self.lease), translated():
             async with await self._sandbox.files.read(path, "stream") as chunks:
                 async for chunk in chunks:
                     yield chunk

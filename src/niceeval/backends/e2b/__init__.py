@@ -34,11 +34,6 @@ async def open_backend(spec: SandboxSpec) -> SandboxBackend:
     return backend
 
 
-async def open_standing() -> SandboxBackend:
-    """What stands there, whoever made it."""
-    return E2bBackend({})
-
-
 class E2bBackend:
     """See `niceeval.sandbox.SandboxBackend`. `options`: `template`, `env` and `workdir`."""
 

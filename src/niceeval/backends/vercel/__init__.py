@@ -47,11 +47,6 @@ async def open_backend(spec: SandboxSpec) -> SandboxBackend:
     return backend
 
 
-async def open_standing() -> SandboxBackend:
-    """What stands there, whoever made it."""
-    return VercelBackend({})
-
-
 class VercelBackend:
     """See `niceeval.sandbox.SandboxBackend`. `options`: `snapshot_id`, `image` and `env`."""
 

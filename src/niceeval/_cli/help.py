@@ -13,7 +13,7 @@ Usage: niceeval COMMAND [ARGS]        Measure agents; results stay in .niceeval/
   niceeval exp compare                run the experiments of a group
   niceeval exp compare --dry          what would run, what is carried, and why
   niceeval show @k3f7qm2x             why an attempt failed
-Commands: init · exp · exp list · list · show · why · clean · sandbox   (COMMAND --help)
+Commands: init · exp · exp list · list · show · why · clean · sandbox · adapter   (COMMAND --help)
 Exit: 0 passed or skipped · 1 not · 2 niceeval broke · 130 interrupted
 """,
     "exp": """\
@@ -66,6 +66,17 @@ Never one whose run is alive here. --all: also what was kept, and what other hos
 """,
     "sandbox enter": """\
 Usage: niceeval sandbox enter @LOCATOR     A shell in a sandbox kept by exp --keep-sandbox
+""",
+    "adapter": """\
+Usage: niceeval adapter record EXPERIMENT --out DIR      Keep what an adapter saw, for tests
+""",
+    "adapter record": """\
+Usage: niceeval adapter record EXPERIMENT --out DIR [--prompt TEXT ...]
+  Runs the experiment's agent once in its sandbox, and keeps what its adapter saw there:
+  every command's output, every file it read, the versions, and the turns they came to.
+  niceeval adapter record cli/claude --out tests/recordings/claude-2.1.332
+Each --prompt is one turn of the same conversation. A test goes through a recording with
+check_recording(DIR, agent) from niceeval.testing: no sandbox, no key, nothing is run.
 """,
     "clean": """\
 Usage: niceeval clean [--yes]         Delete the results in .niceeval/ (asks first)

@@ -37,9 +37,11 @@ _COMMANDS: Mapping[str, str] = {
     "sandbox list": "niceeval._cli.sandbox:sandbox_list_command",
     "sandbox prune": "niceeval._cli.sandbox:sandbox_prune_command",
     "sandbox enter": "niceeval._cli.sandbox:sandbox_enter_command",
+    "adapter record": "niceeval._cli.adapter:adapter_record_command",
 }
 
-_GROUP = "sandbox"
+_GROUPS = {"sandbox": "list, prune and enter", "adapter": "record"}
+"""Words that are no commands by themselves, with those that they have."""
 
 
 class _Commands(click.Group):
@@ -63,8 +65,8 @@ class _Commands(click.Group):
         name, rest = args[0], args[1:]
         if " ".join(args[:2]) in _COMMANDS:
             name, rest = " ".join(args[:2]), rest[1:]
-        elif name == _GROUP:
-            _sandbox_alone(ctx, rest)
+        elif name in _GROUPS:
+            _group_alone(ctx, name, rest)
         if name not in _COMMANDS:
             raise _not_a_command(name)
         if asks_for_help(rest):
@@ -73,12 +75,12 @@ class _Commands(click.Group):
         return name, self.get_command(ctx, name), rest
 
 
-def _sandbox_alone(ctx: click.Context, rest: list[str]) -> None:
+def _group_alone(ctx: click.Context, group: str, rest: list[str]) -> None:
     """`niceeval sandbox` by itself names its commands; another word is none of them."""
     if rest and not asks_for_help(rest):
-        problem = f"sandbox has no command {rest[0]}; it has list, prune and enter"
-        raise SelectionError("usage", problem=problem, command="niceeval sandbox --help")
-    _print_help(_GROUP)
+        problem = f"{group} has no command {rest[0]}; it has {_GROUPS[group]}"
+        raise SelectionError("usage", problem=problem, command=f"niceeval {group} --help")
+    _print_help(group)
     ctx.exit(PASSED)
 
 

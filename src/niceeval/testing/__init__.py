@@ -2,6 +2,7 @@
 
 `check_agent` drives an agent through its contract and reports, check by check; `model_server` is a scripted model that
 the agent can ask (what it says: `niceeval.testing.scenarios`). `check_sandbox` tries a sandbox against its contract.
+`check_recording` goes through what `niceeval adapter record` kept of a run, and compares.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from niceeval.testing._agent.probes import Approval, Probes
 from niceeval.testing._agent.report import EventRef, Finding, Report
 from niceeval.testing._model_server.recorded import RecordedRequest
 from niceeval.testing._model_server.server import ModelServer, model_server
+from niceeval.testing._recording.check import check_recording, record_agent
+from niceeval.testing._recording.recording import Recording, load_recording, save_recording
 from niceeval.testing._sandbox.check_sandbox import check_sandbox, check_sandbox_sync
 
 __all__ = [
@@ -20,10 +23,15 @@ __all__ = [
     "ModelServer",
     "Probes",
     "RecordedRequest",
+    "Recording",
     "Report",
     "check_agent",
     "check_agent_sync",
+    "check_recording",
     "check_sandbox",
     "check_sandbox_sync",
+    "load_recording",
     "model_server",
+    "record_agent",
+    "save_recording",
 ]

@@ -86,6 +86,7 @@ ERRORS: dict[str, tuple[str, str]] = {
         "set {variable} in the environment or in .env; api_key_env=None where the CLI is logged in already",
     ),
     "cli-failed": ("{cli} ended with exit code {exit_code} before the model answered: {said}", "{fix}"),
+    "recording": ("{folder}: {problem}", "{fix}"),
     "adapter-error": ("{error}", "fix the agent, or the adapter at the line above"),
     "turn-malformed": ("{agent} returned a turn that cannot be used: {problem}", "{fix}"),
     "timeout": ("{limit} passed in {phase}", "raise timeout=, or see where it hangs"),

@@ -21,7 +21,7 @@ RETRY = 15.0
 _WRAPPER = r"""
 token=$1; shift
 exec 3>&2 2>/dev/null
-"$@" 2>&3 3>&-
+(exec "$@" 2>&3 3>&-)
 code=$?
 printf '%s %s.' "$token" "$code" >&3
 exit "$code"
@@ -136,7 +136,9 @@ async def made_or_removed(making: Coroutine[Any, Any, Made], remove: Callable[[M
     try:
         await asyncio.wait({task})
     except asyncio.CancelledError:
-        await asyncio.shield(asyncio.ensure_future(_removed(task, remove)))
+        # One that cannot be removed ends by itself, when its first term is over.
+        with contextlib.suppress(SandboxError):
+            await asyncio.shield(asyncio.ensure_future(_removed(task, remove)))
         raise
     return task.result()
 

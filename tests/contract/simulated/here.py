@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ LACKS = {
     "non_root" if os.geteuid() == 0 else "root": "the machine is this one, with its user",
 }
 _MARK = "NICEEVAL_TEST_MACHINE"
+_READERS: set[asyncio.Task[None]] = set()
+"""What reads for those who have gone."""
 
 
 class Place:
@@ -78,9 +81,6 @@ async def output(process: asyncio.subprocess.Process) -> AsyncIterator[tuple[str
             queue.get_nowait()
 
 
-_READERS: set[asyncio.Task[None]] = set()
-
-
 async def ended(process: asyncio.subprocess.Process) -> int:
     """Its exit code, at its own end."""
     while process.returncode is None:  # noqa: ASYNC110 - its `wait` waits for the pipes too
@@ -93,22 +93,14 @@ async def listening(app: Starlette) -> AsyncIterator[str]:
     """The address of an app on a free port of this machine."""
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off"))
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-    with contextlib.closing(_socket()) as socket:
-        running = asyncio.create_task(server._serve([socket]))
+    with socket.create_server(("127.0.0.1", 0)) as place:
+        running = asyncio.create_task(server._serve([place]))
         while not server.started:  # noqa: ASYNC110 - it has no event for it
             await asyncio.sleep(0.01)
         try:
-            yield f"http://127.0.0.1:{socket.getsockname()[1]}"
+            yield f"http://127.0.0.1:{place.getsockname()[1]}"
         finally:
             server.should_exit = server.force_exit = True
             await asyncio.wait({running}, timeout=30)
             for reader in list(_READERS):
                 reader.cancel()
-
-
-def _socket():  # type: ignore[no-untyped-def]
-    import socket
-
-    made = socket.socket()
-    made.bind(("127.0.0.1", 0))
-    return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from niceeval.backends.e2b._errors import translated, unavailable
 from niceeval.backends.e2b._machine import E2bMachine
-from niceeval.sandbox import Sandbox, SandboxBackend, SandboxRequest, SandboxSpec, StandingSandbox
+from niceeval.sandbox import Sandbox, SandboxBackend, SandboxError, SandboxRequest, SandboxSpec, StandingSandbox
 from niceeval.sandbox.remote import RemoteSandbox
 from niceeval.sandbox.services import Lease, made_or_removed
 
@@ -45,6 +46,7 @@ class E2bBackend:
         if not os.environ.get(KEY):
             raise unavailable(f"{KEY} is not set", f"set {KEY}, in the environment or in .env")
         self._options = options
+        self._leases: list[Lease] = []
 
     @property
     def description(self) -> Mapping[str, Any]:
@@ -82,9 +84,11 @@ class E2bBackend:
             )
             await sandbox.prepare()
         except BaseException:
-            await machine.stop()
+            with contextlib.suppress(SandboxError):
+                await machine.stop()
             raise
         machine.lease = Lease(machine.extend, term=term, lifetime=request.lifetime)
+        self._leases.append(machine.lease)
         return sandbox
 
     async def standing(self) -> Sequence[StandingSandbox]:
@@ -107,7 +111,9 @@ class E2bBackend:
         return ("e2b", "sandbox", "connect", sandbox_id)
 
     async def close(self) -> None:
-        """Nothing is held: the SDK's connections are shared by the whole process."""
+        """Sandboxes that stand end when their term is over. The SDK's connections are shared by the whole process."""
+        for lease in self._leases:
+            await lease.end()
 
 
 def _standing(info: SandboxInfo) -> StandingSandbox:

@@ -43,6 +43,11 @@ def translated() -> Iterator[None]:
     except (e2b.SandboxException, httpx.HTTPError, OSError, ValueError) as error:
         # A ValueError is an answer that is no JSON, such as a proxy's.
         raise failed(_said(error), "see what E2B says, and https://status.e2b.dev") from None
+    except Exception as error:
+        # The SDK has no class of its own for a stream or an answer that is cut.
+        if type(error) is not Exception:
+            raise
+        raise failed(_said(error), "try again; see https://status.e2b.dev") from None
 
 
 def _said(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from niceeval.backends.vercel._machine import VercelMachine, removed
 from niceeval.sandbox import (
     Sandbox,
     SandboxBackend,
+    SandboxError,
     SandboxGoneError,
     SandboxRequest,
     SandboxSpec,
@@ -65,6 +67,7 @@ class VercelBackend:
             return SandboxCredentials(token=token, team_id=team, project_id=project)
 
         self._options = options
+        self._leases: list[Lease] = []
         self._client = SandboxClient.create(options=SandboxServiceOptions(credentials_factory=credentials))
 
     @property
@@ -99,7 +102,8 @@ class VercelBackend:
         try:
             return await self._prepared(made, term, request.lifetime)
         except BaseException:
-            await removed(made)
+            with contextlib.suppress(SandboxError):
+                await removed(made)
             raise
 
     async def _prepared(self, made: VercelSandbox, term: float, lifetime: float) -> Sandbox:
@@ -118,6 +122,7 @@ class VercelBackend:
         )
         await sandbox.prepare()
         machine.lease = Lease(machine.extend, term=term, lifetime=lifetime)
+        self._leases.append(machine.lease)
         return sandbox
 
     async def standing(self) -> Sequence[StandingSandbox]:
@@ -141,6 +146,9 @@ class VercelBackend:
         return ("npx", "sandbox", "connect", sandbox_id)
 
     async def close(self) -> None:
+        """Sandboxes that stand end when their term is over."""
+        for lease in self._leases:
+            await lease.end()
         await self._client.aclose()
 
 

@@ -28,7 +28,7 @@ KEY = "e2b_0123456789abcdef"
 _GONE = "The sandbox was not found"
 
 
-@dataclass
+@dataclass(eq=False)
 class Box:
     """A sandbox: its place, and what it was asked for."""
 
@@ -42,7 +42,6 @@ class Service:
 
     def __init__(self) -> None:
         self.boxes: dict[str, Box] = {}
-        self.ended: set[str] = set()
         self.users: set[str] = set()
         self.refuse: tuple[int, str] | None = None
         self.url = ""
@@ -152,6 +151,8 @@ class _Process(process_connect.Process):
             kind = "stdout" if name == "stdout" else "stderr"
             yield _event("data", process_pb.ProcessEvent.DataEvent(output=Oneof(kind, data)))
         code = await ended(process)
+        if box not in self._service.boxes.values():
+            raise ConnectError(Code.UNAVAILABLE, "the connection ended before the stream completed")
         yield _event("end", process_pb.ProcessEvent.EndEvent(exit_code=max(code, -1), exited=code >= 0))
 
 

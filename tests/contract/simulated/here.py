@@ -44,13 +44,17 @@ class Place:
         )
 
     def end(self) -> None:
-        """Kill what runs, and remove the folder."""
+        """Kill what runs, all of it before any of it can say something about it, and remove the folder."""
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            self._send(number)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _send(self, number: signal.Signals) -> None:
         marker = f"{_MARK}={self.folder}".encode()
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 if marker in (process / "environ").read_bytes().split(b"\0"):
-                    os.kill(int(process.name), signal.SIGKILL)
-        shutil.rmtree(self.folder, ignore_errors=True)
+                    os.kill(int(process.name), number)
 
 
 async def output(process: asyncio.subprocess.Process) -> AsyncIterator[tuple[str, bytes]]:

@@ -109,7 +109,7 @@ def test_labels_users_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @needs_proc
 @pytest.mark.slow
 def test_an_ended_session_is_never_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session whose time is over is an error, which says why; the SDK is not let start an empty one instead."""
+    """A session whose time is over is an error of the command that runs and of the next; no empty one is begun."""
 
     async def check() -> None:
         monkeypatch.setattr(backend_module, "TERM", 6.0)
@@ -120,7 +120,12 @@ def test_an_ended_session_is_never_replaced(tmp_path: Path, monkeypatch: pytest.
                 while len(box.added) < 2:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
             assert sum(box.added) > 2_000
+            seen = asyncio.Event()
+            running = asyncio.create_task(sandbox.run_shell("echo here; sleep 600", on_stdout=lambda _: seen.set()))
+            await asyncio.wait_for(seen.wait(), 60)
             service.end(sandbox.sandbox_id)
+            with pytest.raises(SandboxGoneError):
+                await asyncio.wait_for(running, 60)
             with pytest.raises(SandboxGoneError):
                 await sandbox.run_command("true")
             assert box.stopped

@@ -126,8 +126,8 @@ class Service:
 
     def end(self, name: str) -> None:
         """The sandbox's session is over."""
-        self.boxes[name].place.end()
         self.boxes[name].stopped = True
+        self.boxes[name].place.end()
 
     async def extend(self, request: Request) -> Response:
         if (refused := self._refused(request)) is not None:
@@ -140,10 +140,10 @@ class Service:
             return refused
         asked = await request.json()
         self.roots.add(asked["sudo"])
-        process = await self._box(request).place.start([asked["command"], *asked["args"]], asked.get("env") or {})
-        return StreamingResponse(
-            _said(process, asked, request.path_params["session"]), media_type="application/x-ndjson"
-        )
+        box = self._box(request)
+        process = await box.place.start([asked["command"], *asked["args"]], asked.get("env") or {})
+        said = _said(box, process, asked, request.path_params["session"])
+        return StreamingResponse(said, media_type="application/x-ndjson")
 
     async def read(self, request: Request) -> Response:
         if (refused := self._refused(request)) is not None:
@@ -172,7 +172,9 @@ def _unpack(data: bytes) -> None:
                 path.chmod(member.mode)
 
 
-async def _said(process: asyncio.subprocess.Process, asked: dict[str, Any], session: str) -> AsyncIterator[str]:
+async def _said(
+    box: Box, process: asyncio.subprocess.Process, asked: dict[str, Any], session: str
+) -> AsyncIterator[str]:
     """The records of a command; the last when nobody holds its streams."""
     command = {
         "id": f"cmd_{process.pid}",
@@ -190,6 +192,9 @@ async def _said(process: asyncio.subprocess.Process, asked: dict[str, Any], sess
     for name, decoder in decoders.items():
         if rest := decoder.decode(b"", final=True):
             yield json.dumps({"stream": name, "data": rest}) + "\n"
+    if box.stopped:
+        yield json.dumps({"stream": "error", "data": {"code": "sandbox_stopped", "message": "it was stopped"}}) + "\n"
+        return
     yield json.dumps({"command": command | {"exitCode": max(await ended(process), -1)}}) + "\n"
 
 

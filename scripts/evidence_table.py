@@ -21,6 +21,7 @@ AGENTS = {
     "Bub": "bub",
     "opencode": "opencode",
     "Gemini CLI": "gemini_cli",
+    "any agent over ACP": "acp",
 }
 """How the agent is called -> its package in `niceeval.adapters`."""
 

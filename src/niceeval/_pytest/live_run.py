@@ -73,7 +73,7 @@ class LiveRun:
     def finish(self) -> None:
         """End the run in good order: what has not finished is cancelled, what has is stored. Safe to call again."""
         if not self._closed:
-            if not self._run.done():
+            if not self._run.done() and not self.outcomes.all_decided:
                 self._handle.interrupt()
             self._step(self._until_over())
             self._close()

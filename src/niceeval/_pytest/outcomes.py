@@ -81,6 +81,11 @@ class Outcomes:
         self.interrupted = False
         self.notices: list[RunNotice] = []
 
+    @property
+    def all_decided(self) -> bool:
+        """Whether nothing more will come of any eval: what is left of the run is to put away what it used."""
+        return all(outcome.decided for outcome in self.by_pair.values())
+
     def handle(self, event: LiveEvent) -> None:
         """Fold one event in."""
         match event:

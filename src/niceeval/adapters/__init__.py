@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from niceeval.adapters.acp.agent import acp_agent
     from niceeval.adapters.bub.agent import bub_agent
     from niceeval.adapters.claude_code.agent import claude_code_agent
     from niceeval.adapters.codex.agent import codex_agent
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from niceeval.adapters.opencode.agent import opencode_agent
 
 __all__ = [
+    "acp_agent",
     "bub_agent",
     "claude_code_agent",
     "codex_agent",
@@ -26,6 +28,7 @@ __all__ = [
 ]
 
 _MODULES: Final = {
+    "acp_agent": "acp.agent",
     "bub_agent": "bub.agent",
     "claude_code_agent": "claude_code.agent",
     "codex_agent": "codex.agent",

@@ -11,9 +11,10 @@ agent = define_cli_agent(
 
 from niceeval.cli_agent.agent import CliOptions, DriveTurn, Prepare, define_cli_agent
 from niceeval.cli_agent.ensuring import NEWEST, CliPackage, InstalledCli, ensure_cli
+from niceeval.cli_agent.live_process import LiveProcess
 from niceeval.cli_agent.parts import Hook, McpServer, Plugin, Skill
 from niceeval.cli_agent.settings import CliArguments, merged, toml_lines
-from niceeval.cli_agent.turns import CliRun, CliSetup, CliTurn, Reader
+from niceeval.cli_agent.turns import CliRun, CliSetup, CliTurn, Reader, prompt_of, secret_values
 
 __all__ = [
     "NEWEST",
@@ -26,6 +27,7 @@ __all__ = [
     "DriveTurn",
     "Hook",
     "InstalledCli",
+    "LiveProcess",
     "McpServer",
     "Plugin",
     "Prepare",
@@ -34,5 +36,7 @@ __all__ = [
     "define_cli_agent",
     "ensure_cli",
     "merged",
+    "prompt_of",
+    "secret_values",
     "toml_lines",
 ]

@@ -86,6 +86,7 @@ ERRORS: dict[str, tuple[str, str]] = {
         "set {variable} in the environment or in .env; api_key_env=None where the CLI is logged in already",
     ),
     "cli-failed": ("{cli} ended with exit code {exit_code} before the model answered: {said}", "{fix}"),
+    "cli-ended": ("{cli}: {problem}", "see what it needs to start: run its command in the sandbox"),
     "recording": ("{folder}: {problem}", "{fix}"),
     "adapter-error": ("{error}", "fix the agent, or the adapter at the line above"),
     "turn-malformed": ("{agent} returned a turn that cannot be used: {problem}", "{fix}"),

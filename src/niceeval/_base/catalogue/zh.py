@@ -74,6 +74,7 @@ ERRORS: dict[str, tuple[str, str]] = {
         "在环境变量或 .env 里设置 {variable}；CLI 已经登录时用 api_key_env=None",
     ),
     "cli-failed": ("模型还没有回答，{cli} 就以退出码 {exit_code} 结束：{said}", "{fix}"),
+    "cli-ended": ("{cli}：{problem}", "看它启动时需要什么：在 sandbox 里运行它的命令"),
     "recording": ("{folder}：{problem}", "{fix}"),
     "adapter-error": ("{error}", "修正 agent，或者上面那一行的 adapter"),
     "turn-malformed": ("{agent} 返回的 turn 无法使用：{problem}", "{fix}"),

@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: help install demo test check check-code format bench lock clean
+.PHONY: help install demo test check check-code check-docs format bench lock clean
 
 help:
 	@echo "make demo    run the example's evals against a real local agent (no key needed)"
@@ -32,7 +32,9 @@ test: $(INSTALLED)
 	@scripts/docker-engine.sh --podman || echo "going on without: tests that need an engine are left out"
 	$(BIN)/python -m pytest -n auto --ignore=tests/docs
 
-check: check-code
+check: check-code check-docs
+
+check-docs: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto tests/docs
 
 check-code: $(INSTALLED)

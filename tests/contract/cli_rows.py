@@ -11,12 +11,15 @@ import re
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from niceeval._sandbox.labels import labels_of
 from niceeval.adapter import Agent, AgentSession, SandboxAgentContext, Turn, TurnInput
 from niceeval.backends import docker, local
 from niceeval.sandbox import Mount, Sandbox, SandboxBackend, SandboxRequest, docker_sandbox, local_sandbox
@@ -102,12 +105,12 @@ class Where:
     host: str = "127.0.0.1"
 
 
-def here() -> Where:
+def here(name: str) -> Where:
     """A temporary folder of this machine."""
     return Where(lambda: local.open_backend(local_sandbox()), installed)
 
 
-def in_container() -> Where:
+def in_container(name: str) -> Where:
     """A container with node, in which the installed CLIs are mounted read-only; skips where there is no engine."""
     problem = why_no_image("full")
     if problem is not None:
@@ -115,24 +118,35 @@ def in_container() -> Where:
     gateway = _gateway()
     if gateway is None:
         pytest.skip("containers of this engine do not reach this machine at their bridge's address: use a local engine")
-    spec = docker_sandbox(
-        image=image_for_tests("full"),
-        pull="never",
-        mounts=[Mount(source=str(cache_folder()), target="/opt/cli"), *_libraries(installed("claude-code"))],
-        memory="4g",
-    )
-
-    def command(name: str) -> str:
-        return installed(name).replace(str(cache_folder()), "/opt/cli", 1)
-
-    return Where(lambda: docker.open_backend(spec), command, gateway)
+    spec = docker_sandbox(image=image_for_tests("full"), pull="never", mounts=_mounts(installed(name)), memory="4g")
+    return Where(lambda: docker.open_backend(spec), installed, gateway)
 
 
-def _libraries(program: str) -> list[Mount]:
-    """The libraries that a program is linked to: the image has only those of its own programs."""
-    said = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
-    found = {word for word in said.split() if word.startswith("/") and os.path.exists(word)}
-    return [Mount(source=os.path.realpath(path), target=path) for path in sorted(found)]
+PLACES = {"here": here, "container": in_container}
+"""Where rows are tried: `place`, a fixture, sets which."""
+PLACE: ContextVar[Callable[[str], Where]] = ContextVar("place", default=here)
+
+
+def _mounts(program: str) -> list[Mount]:
+    """The installations, at their own places since scripts name them, and what their programs are linked to: the image
+    has only the libraries of its own."""
+    folder = Path(program).parent.parent
+    places = {str(cache_folder())}
+    linked = [Path(program).resolve()]
+    settings = folder / "pyvenv.cfg"
+    if settings.exists():
+        (home,) = re.findall(r"^home = (.*)$", settings.read_text("utf-8"), re.MULTILINE)
+        base = Path(home).parent
+        places.add(str(base))
+        linked = [(folder / "bin" / "python").resolve(), *base.glob("lib/python3.*/lib-dynload/*.so")]
+        linked += folder.glob("lib/python3.*/site-packages/**/*.so")
+    said = subprocess.run(["ldd", *map(str, linked)], capture_output=True, text=True, check=False).stdout
+    words = {word for word in said.split() if (word.startswith("/") and word.endswith((".so", ".2"))) or ".so." in word}
+    libraries = {word for word in words if word.startswith("/") and os.path.exists(word)}
+    pairs = [(place, place) for place in sorted(places)] + [
+        (os.path.realpath(path), path) for path in sorted(libraries)
+    ]
+    return [Mount(source=source, target=target) for source, target in pairs]
 
 
 def _gateway() -> str | None:
@@ -153,14 +167,14 @@ def _gateway() -> str | None:
 
 @contextlib.asynccontextmanager
 async def attempt(cli: Cli, where: Where | None = None, **options: Any) -> AsyncIterator[Attempt]:
-    """An attempt of the CLI, its setup done; in a temporary folder of this machine where nothing else is said."""
-    where = where or here()
+    """An attempt of the CLI, its setup done, in the place that is tried."""
+    where = where or PLACE.get()(cli.name)
     command = where.command(cli.name)
     os.environ[KEY_VARIABLE] = KEY
     backend = await where.open()
     async with model_server(*SCENARIOS, models=(cli.model or MODEL,), host=where.host) as server:
         agent = cli.make(command, server, **options)
-        sandbox = await backend.create(SandboxRequest(labels={}, lifetime=3_600))
+        sandbox = await backend.create(SandboxRequest(labels=labels_of(run="test", lifetime=3_600), lifetime=3_600))
         try:
             one = Attempt(cli, agent, sandbox, server)
             assert agent.setup is not None
@@ -249,7 +263,8 @@ async def cancelled(cli: Cli, **options: Any) -> None:
         done, _ = await asyncio.wait({sending}, timeout=STARTED_WITHIN)
         assert done
         assert sending.cancelled()
-        assert str(pid) not in os.listdir("/proc")
+        left = await one.sandbox.run_shell(f"[ -e /proc/{pid} ] && echo alive")
+        assert left.stdout == ""
         assert not await one.sandbox.file_exists("ended")
 
 

@@ -24,7 +24,7 @@ from tests.contract.cli_rows import (
     used,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("place")]
 
 RETRIES = {"model_providers": {"niceeval": {"request_max_retries": 2, "stream_max_retries": 2}}}
 

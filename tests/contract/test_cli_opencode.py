@@ -22,7 +22,7 @@ from tests.contract.cli_rows import (
     used,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("place")]
 
 
 def agent(command: str, server: ModelServer, **options: Any) -> Agent:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from niceeval._sandbox.labels import labels_of
 from niceeval.backends.docker import open_backend, open_standing
 from niceeval.sandbox import (
     CommandResult,
@@ -70,7 +71,7 @@ async def backend_of(**options: Any) -> AsyncIterator[SandboxBackend]:
 @asynccontextmanager
 async def opened(**options: Any) -> AsyncIterator[Sandbox]:
     async with backend_of(**options) as backend:
-        sandbox = await backend.create(SandboxRequest(labels={"niceeval.run": "test"}, lifetime=1800))
+        sandbox = await backend.create(SandboxRequest(labels=labels_of(run="test", lifetime=1800), lifetime=1800))
         try:
             yield sandbox
         finally:
@@ -348,7 +349,7 @@ def test_a_cancelled_creation_leaves_nothing_behind() -> None:
             cancelled = 0
             for pause in (0.0, 0.01, 0.05, 0.15, 0.4):
                 label = f"cancelled-{os.getpid()}-{pause}"
-                request = SandboxRequest(labels={"niceeval.run": label}, lifetime=600)
+                request = SandboxRequest(labels=labels_of(run=label, lifetime=600), lifetime=600)
                 creating = asyncio.create_task(backend.create(request))
                 await asyncio.sleep(pause)
                 creating.cancel()

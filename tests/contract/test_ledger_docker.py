@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from niceeval._sandbox.labels import labels_of
 from niceeval._sandbox.workspace import Workspace
 from niceeval.backends.docker import open_backend
 from niceeval.sandbox import SandboxRequest, docker_sandbox
@@ -34,7 +35,7 @@ def test_the_same_changes_in_a_container() -> None:
     async def run() -> dict[str, dict[str, str | None]]:
         backend = await open_backend(docker_sandbox(image=image_for_tests(), network="none"))
         try:
-            sandbox = await backend.create(SandboxRequest(labels={}, lifetime=600))
+            sandbox = await backend.create(SandboxRequest(labels=labels_of(run="test", lifetime=600), lifetime=600))
             try:
                 found: dict[str, dict[str, str | None]] = {}
                 for name in TRIED:
@@ -60,7 +61,7 @@ def test_a_file_that_its_owner_cannot_read_is_a_change_like_any_other() -> None:
     async def run() -> tuple[dict[str, str | None], str | None]:
         backend = await open_backend(docker_sandbox(image=image_for_tests(), network="none"))
         try:
-            sandbox = await backend.create(SandboxRequest(labels={}, lifetime=600))
+            sandbox = await backend.create(SandboxRequest(labels=labels_of(run="test", lifetime=600), lifetime=600))
             try:
                 world = World(sandbox, Workspace(sandbox), Path(sandbox.workdir))
                 await world.workspace.prepare()

@@ -45,6 +45,8 @@ class Place:
 
     factory = "local_sandbox"
     always = ""
+    engine: Mapping[str, str] = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
+    """What stands on an engine is another test's."""
 
     def __init__(self, root: Path, script: str, *, options: str = "", more: str = "early_exit=False") -> None:
         self.root = root / "project"
@@ -62,7 +64,7 @@ class Place:
 
     def environment(self, **more: str) -> dict[str, str]:
         """As every command here has it."""
-        return environment(TMPDIR=str(self.temporary), **more)
+        return environment(**{"TMPDIR": str(self.temporary), **self.engine, **more})
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Begin a run."""
@@ -117,6 +119,7 @@ class DockerPlace(Place):
     """The same with containers of the tests' image."""
 
     factory = "docker_sandbox"
+    engine: Mapping[str, str] = {}
 
     def __init__(self, root: Path, script: str, **options: str) -> None:
         self.always = f"image={image_for_tests('tiny')!r}, pull='never', "

@@ -18,6 +18,7 @@ from typing import TypeVar
 import pytest
 
 from niceeval._model.changes import Changes
+from niceeval._sandbox.labels import labels_of
 from niceeval._sandbox.workspace import Workspace
 from niceeval.backends.local import open_backend
 from niceeval.sandbox import CommandResult, DiffRules, Sandbox, SandboxRequest, local_sandbox
@@ -61,7 +62,7 @@ def in_world(
     async def run() -> T:
         backend = await open_backend(local_sandbox(env={} if tools is None else {"PATH": str(tools)}))
         try:
-            sandbox = await backend.create(SandboxRequest(labels={}, lifetime=600))
+            sandbox = await backend.create(SandboxRequest(labels=labels_of(run="test", lifetime=600), lifetime=600))
             try:
                 workspace = Workspace(sandbox, rules, reusable=reusable)
                 return await test(World(sandbox, workspace, Path(sandbox.workdir)))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from niceeval._base.errors import AdapterError, ProjectError
+from niceeval._sandbox.labels import labels_of
 from niceeval.adapter import (
     ActionCalled,
     ActionResult,
@@ -92,7 +93,7 @@ def attempt(body: Callable[[Attempt], Awaitable[None]], **options: Any) -> None:
 @asynccontextmanager
 async def opened() -> AsyncIterator[Sandbox]:
     backend = await open_backend(local_sandbox())
-    sandbox = await backend.create(SandboxRequest(labels={}, lifetime=600))
+    sandbox = await backend.create(SandboxRequest(labels=labels_of(run="test", lifetime=600), lifetime=600))
     try:
         yield sandbox
     finally:

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from niceeval._base.errors import AdapterError, NiceevalError, ProjectError
+from niceeval._sandbox.labels import labels_of
 from niceeval.adapter import (
     Agent,
     AgentSession,
@@ -74,7 +75,7 @@ def in_sandbox(body: Callable[[Sandbox], Awaitable[Any]], path: Path) -> Any:
 
     async def main() -> Any:
         backend = await open_backend(local_sandbox(env={"PATH": f"{path}:/usr/bin:/bin"}))
-        sandbox = await backend.create(SandboxRequest(labels={}, lifetime=600))
+        sandbox = await backend.create(SandboxRequest(labels=labels_of(run="test", lifetime=600), lifetime=600))
         try:
             return await body(sandbox)
         finally:

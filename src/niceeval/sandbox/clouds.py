@@ -58,23 +58,6 @@ def daytona_sandbox(
     return _spec("daytona", options, snapshot or image, 10, arguments.pool())
 
 
-def modal_sandbox(
-    *,
-    app: str = "niceeval",
-    image: str | None = None,
-    env: Mapping[str, str] | None = None,
-    warm_pool: int = 0,
-) -> SandboxSpec:
-    """A Modal sandbox (extra `modal`; `MODAL_TOKEN_ID` and `MODAL_TOKEN_SECRET`). `image`: one of a registry."""
-    arguments = SpecArguments("modal_sandbox", {"app": app, "image": image, "env": env, "warm_pool": warm_pool})
-    options: dict[str, JsonValue] = {
-        "app": arguments.text("app"),
-        "image": arguments.text("image"),
-        "env": dict(arguments.texts("env")),
-    }
-    return _spec("modal", options, image, 10, arguments.pool())
-
-
 def _spec(name: str, options: dict[str, JsonValue], detail: str | None, concurrency: int, pool: int) -> SandboxSpec:
     return SandboxSpec(
         name=name,

@@ -10,7 +10,7 @@ import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
@@ -83,12 +83,34 @@ async def _hand_on(stream: asyncio.StreamReader, take: Callable[[bytes], None]) 
         take(data)
 
 
-async def make() -> Sandbox:
+class SlowMachine(HereMachine):
+    """One that begins a command a while after it was told to, also where nobody waits for it any more."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.starts: list[asyncio.Task[int]] = []
+        self.slow = asyncio.Event()
+        self.begin = asyncio.Event()
+
+    async def run(self, argv: Sequence[str], **options: Any) -> int:
+        if "beat" not in argv:
+            return await super().run(argv, **options)
+
+        async def later() -> int:
+            self.slow.set()
+            await self.begin.wait()
+            return await HereMachine.run(self, argv, **options)
+
+        self.starts.append(asyncio.create_task(later()))
+        return await asyncio.shield(self.starts[-1])
+
+
+async def make(machine: type[HereMachine] = HereMachine) -> Sandbox:
     """A new sandbox in a folder of its own."""
     folder = Path(tempfile.mkdtemp(prefix="niceeval-here-"))
     env = {"HOME": str(folder), "NICEEVAL_TEST_MACHINE": str(folder)}
     sandbox = RemoteSandbox(
-        HereMachine(folder),
+        machine(folder),
         name="here",
         sandbox_id=folder.name,
         workdir=str(folder / "workspace"),
@@ -106,3 +128,32 @@ def test_three_calls_make_the_whole_contract() -> None:
     report = check_sandbox_sync(make, lacks=LACKS)
     report.raise_for_failures()
     assert len(report.passed) >= 110
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["cancelled", "timed out"])
+def test_a_command_that_begins_after_it_was_ended_does_nothing(ending: str) -> None:
+    """A service may still be starting what is killed: it found nothing to kill, and the command ran on for good."""
+    machines: list[SlowMachine] = []
+
+    class Kept(SlowMachine):
+        def __init__(self, folder: Path) -> None:
+            super().__init__(folder)
+            machines.append(self)
+
+    async def body() -> None:
+        sandbox = await make(Kept)
+        (machine,) = machines
+        limit = 0.2 if ending == "timed out" else None
+        running = asyncio.create_task(sandbox.run_command("sh", ["-c", "echo > alive", "beat"], timeout=limit))
+        await machine.slow.wait()
+        if ending == "cancelled":
+            running.cancel()
+        await asyncio.wait({running}, timeout=60)
+        assert running.cancelled() if ending == "cancelled" else running.result().timed_out
+        machine.begin.set()
+        assert await machine.starts[0] != 0
+        assert not await sandbox.file_exists("alive")
+        await sandbox.stop()
+
+    asyncio.run(body())

@@ -9,9 +9,10 @@ history = []
 counter = 1000
 
 
-def say(message):
+def say(message, flush=True):
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-    sys.stdout.flush()
+    if flush:
+        sys.stdout.flush()
 
 
 def update(session, **fields):
@@ -48,7 +49,8 @@ def permission(session, id):
             "id": counter,
             "method": "session/request_permission",
             "params": {"sessionId": session, "toolCall": tool, "options": options},
-        }
+        },
+        flush=False,
     )
     return counter
 
@@ -70,7 +72,10 @@ def answers(wanted):
 
 
 def ask(session, ids):
-    outcomes = answers([permission(session, id) for id in ids])
+    wanted = [permission(session, id) for id in ids]
+    # All at once, so that no busy machine gets in between.
+    sys.stdout.flush()
+    outcomes = answers(wanted)
     for id, outcome in zip(ids, outcomes, strict=True):
         if outcome.get("optionId") == "yes":
             update(session, sessionUpdate="tool_call_update", toolCallId=id, status="completed", rawOutput=id)
@@ -106,6 +111,7 @@ def turn(session, prompt):  # noqa: C901 - one branch for each prompt
         time.sleep(600)
     elif prompt == "odd":
         update(session, sessionUpdate="brand_new")
+        update(session, sessionUpdate="tool_call", toolCallId="x", kind=7, content=5, status="completed")
         sys.stdout.write("not json\n")
         say({"id": 5, "method": "fs/read_text_file", "params": {"path": "/etc/passwd"}})
         while True:

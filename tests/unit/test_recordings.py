@@ -129,6 +129,29 @@ def test_an_agent_that_asks_for_other_things_has_to_be_recorded_again(tmp_path: 
         check_recording(folder, agent(tmp_path))
 
 
+ACP = """
+import sys
+
+from niceeval import define_experiment
+from niceeval.adapters import acp_agent
+from niceeval.sandbox import local_sandbox
+
+experiment = define_experiment(agent=acp_agent(command=[sys.executable, {script!r}]), sandbox=local_sandbox())
+"""
+
+
+@pytest.mark.slow
+def test_an_agent_that_goes_on_across_turns_is_refused_in_words(tmp_path: Path) -> None:
+    """A program that is talked to has no result to record: it is told, and no half recording is left."""
+    (tmp_path / "experiments").mkdir()
+    script = str(Path(__file__).with_name("acp_script.py"))
+    (tmp_path / "experiments" / "acp.py").write_text(ACP.format(script=script), "utf-8")
+    done = record(tmp_path, "acp", "--out", "rec", "--prompt", "hello")
+    assert (done.returncode, (tmp_path / "rec").exists()) == (1, False)
+    assert "goes on across calls cannot be recorded" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_mistakes_are_answered_before_anything_runs(tmp_path: Path) -> None:
     """An unknown experiment, and a folder that holds something, are errors with what to do."""
     root = project(tmp_path)

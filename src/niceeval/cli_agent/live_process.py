@@ -15,7 +15,7 @@ from niceeval.turn_building import JsonLines
 WRITE_LIMIT = 60.0
 """Seconds that the program may take to read a line."""
 MAX_WAITING = 100_000
-"""Messages that may wait to be read; a program that says more is not listened to any longer."""
+"""Messages that may wait to be read; a program that says more is killed."""
 LAST_WORDS = 500
 """Characters of the program's standard error that an error repeats."""
 
@@ -68,11 +68,26 @@ class LiveProcess:
         async with self._writing:
             if not self.alive:
                 raise self.ended("it has ended")
-            written = await self._sandbox.run_command(
-                "sh", ["-c", 'cat > "$1"', "sh", f"{self._folder}/in"], stdin=line, timeout=WRITE_LIMIT
-            )
+            written = await self._write(line)
         if written.exit_code != 0:
             raise self.ended("it does not read what it is sent")
+
+    async def _write(self, line: str) -> CommandResult:
+        """Write into the pipe. A writer waits for a reader: one whose program has ended meanwhile is not waited for."""
+        made = self._sandbox.run_command(
+            "sh", ["-c", 'cat > "$1"', "sh", f"{self._folder}/in"], stdin=line, timeout=WRITE_LIMIT
+        )
+        writing = asyncio.ensure_future(made)
+        running = {self._task} if self._task is not None else set()
+        try:
+            await asyncio.wait({writing, *running}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not writing.done():
+                writing.cancel()
+                await asyncio.wait({writing})
+        if writing.cancelled():
+            raise self.ended("it has ended")
+        return writing.result()
 
     async def receive(self, wait: float | None = None) -> dict[str, Any] | None:
         """The next message; None where the program has ended. Raises TimeoutError after `wait` seconds without one."""
@@ -97,8 +112,10 @@ class LiveProcess:
 
     def _out(self, text: str) -> None:
         for message in self.lines.feed(text.encode("utf-8", "replace")):
-            if self._messages.qsize() < MAX_WAITING:
-                self._messages.put_nowait(message)
+            self._messages.put_nowait(message)
+        if self._messages.qsize() > MAX_WAITING and self._task is not None:
+            self._said = f"it said more than {MAX_WAITING:,} messages that nobody had read"
+            self._task.cancel()
 
     def _err(self, text: str) -> None:
         self._said = (self._said + text)[-4 * LAST_WORDS :]

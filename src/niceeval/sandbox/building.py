@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from niceeval._base.errors import SandboxCommandError, SandboxFileError
-from niceeval._model.sandbox import CommandResult
+from niceeval._model.sandbox import CommandResult, Sandbox
 
 MAX_KEPT_OUTPUT = 1024 * 1024
 """Bytes of each output stream that a result keeps: the first half and the last."""
@@ -101,6 +101,40 @@ def no_file(path: str, problem: str, fix: str = "correct the path") -> SandboxFi
 
 def _refused(cmd: object, problem: str) -> SandboxCommandError:
     return not_started(str(cmd).replace("\0", "\\0"), problem, "correct the call")
+
+
+class ByCommand:
+    """What follows from `run_command` and `read_bytes`; a backend's sandbox derives from it and has these too."""
+
+    async def run_shell(
+        self: Sandbox,
+        script: str,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        root: bool = False,
+        stdin: str | bytes | None = None,
+        timeout: float | None = None,
+        on_stdout: Callable[[str], None] | None = None,
+        on_stderr: Callable[[str], None] | None = None,
+    ) -> CommandResult:
+        """Run a script with bash."""
+        cmd, args = shell_argv(script)
+        return await self.run_command(
+            cmd,
+            args,
+            cwd=cwd,
+            env=env,
+            root=root,
+            stdin=stdin,
+            timeout=timeout,
+            on_stdout=on_stdout,
+            on_stderr=on_stderr,
+        )
+
+    async def read_file(self: Sandbox, path: str) -> str:
+        """A file as UTF-8, with U+FFFD for what is none."""
+        return (await self.read_bytes(path)).decode("utf-8", "replace")
 
 
 class OutputKeeper:

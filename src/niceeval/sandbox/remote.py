@@ -21,6 +21,7 @@ from niceeval._base.errors import SandboxError, SandboxGoneError
 from niceeval._model.sandbox import CommandResult
 from niceeval.sandbox.archives import CHUNK, tar_of_files, tar_of_folder, unpack
 from niceeval.sandbox.building import (
+    ByCommand,
     Command,
     OutputKeeper,
     checked_command,
@@ -29,7 +30,6 @@ from niceeval.sandbox.building import (
     no_file,
     not_started,
     resolve_path,
-    shell_argv,
 )
 
 COMMAND = "NICEEVAL_COMMAND"
@@ -40,7 +40,8 @@ _FAILED = 125
 _PLAIN = re.compile(r"[A-Za-z0-9/._+-]+")
 
 _LAUNCHER = r"""
-token=$1 folder=$2 input=$3; shift 3
+token=$1 folder=$2 input=$3 ended=$4; shift 4
+[ -e "$ended" ] && exit 137
 fail() { printf '%s %s\n' "$token" "$1" >&2; exit 125; }
 cd -- "$folder" 2>/dev/null || fail folder
 case $1 in
@@ -57,7 +58,8 @@ exec "$@" < "$input"
 _PROBLEMS = {"missing": "no such file or directory", "denied": "permission denied"}
 
 _KILLER = r"""
-marker=$1 rounds=0
+marker=$1 ended=$2 rounds=0
+[ -z "$ended" ] || (: > "$ended") 2>/dev/null
 while [ $rounds -lt 500 ]; do
   rounds=$((rounds + 1)) found=
   for place in $(grep -alF "$marker" /proc/[0-9]*/environ 2>/dev/null); do
@@ -67,7 +69,11 @@ while [ $rounds -lt 500 ]; do
 done
 exit 1
 """
-"""Kills what carries a marker in its environment, until a look finds nothing. Its own processes carry none."""
+"""Kills what carries a marker in its environment, until a look finds nothing. Its own processes carry none.
+
+The file `ended` is written first: a service may still be starting the command, and the launcher, which carries the
+marker, looks for the file before anything else. So one that the look does not find will find the file.
+"""
 
 _WRITE = r"""
 stage=$1; shift; number=0
@@ -111,7 +117,7 @@ class RemoteMachine(Protocol):
         ...
 
 
-class RemoteSandbox:
+class RemoteSandbox(ByCommand):
     """See `niceeval.sandbox.Sandbox`. `env` is set for every command; `prepare` is awaited once, before anything."""
 
     def __init__(
@@ -171,31 +177,6 @@ class RemoteSandbox:
         async with self._staged(command.stdin) as place:
             return await self._run(command, place, on_stdout, on_stderr)
 
-    async def run_shell(
-        self,
-        script: str,
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        root: bool = False,
-        stdin: str | bytes | None = None,
-        timeout: float | None = None,
-        on_stdout: Callable[[str], None] | None = None,
-        on_stderr: Callable[[str], None] | None = None,
-    ) -> CommandResult:
-        cmd, args = shell_argv(script)
-        return await self.run_command(
-            cmd,
-            args,
-            cwd=cwd,
-            env=env,
-            root=root,
-            stdin=stdin,
-            timeout=timeout,
-            on_stdout=on_stdout,
-            on_stderr=on_stderr,
-        )
-
     async def _run(
         self,
         command: Command,
@@ -204,7 +185,7 @@ class RemoteSandbox:
         on_stderr: Callable[[str], None] | None,
     ) -> CommandResult:
         token, marker = f"niceeval-{secrets.token_hex(8)}", f"{self._mark}-{secrets.token_hex(8)}"
-        argv = ("sh", "-c", _LAUNCHER, "sh", token, command.cwd, stdin, *command.argv)
+        argv = ("sh", "-c", _LAUNCHER, "sh", token, command.cwd, stdin, self._ended(marker), *command.argv)
         out, err = OutputKeeper(on_stdout), OutputKeeper(on_stderr)
         said = bytearray()
 
@@ -237,23 +218,24 @@ class RemoteSandbox:
 
         async def kill() -> None:
             with contextlib.suppress(SandboxGoneError):
-                await self._killed(f"{COMMAND}={marker}", root=root)
+                await self._killed(f"{COMMAND}={marker}", self._ended(marker), root=root)
             running.cancel()
             await asyncio.wait({running})
 
         await _shielded(kill())
 
-    async def _killed(self, marker: str, *, root: bool) -> None:
+    def _ended(self, marker: str) -> str:
+        """The file that says that a command was killed, and is not to begin any more."""
+        return posixpath.join(self._private, f"ended-{marker}")
+
+    async def _killed(self, marker: str, ended: str = "", *, root: bool) -> None:
         async with asyncio.timeout(KILL_LIMIT):
             code = await self._machine.run(
-                ("sh", "-c", _KILLER, "sh", marker), env={}, root=root, on_stdout=_ignored, on_stderr=_ignored
+                ("sh", "-c", _KILLER, "sh", marker, ended), env={}, root=root, on_stdout=_ignored, on_stderr=_ignored
             )
         if code != 0:
             problem = f"a command could not be killed (exit code {code})"
             raise SandboxError("sandbox-failed", backend=self._name, problem=problem, fix="make a new sandbox")
-
-    async def read_file(self, path: str) -> str:
-        return (await self.read_bytes(path)).decode("utf-8", "replace")
 
     async def read_bytes(self, path: str) -> bytes:
         self._require_there()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from niceeval.adapter import InputResponse
-from niceeval.adapters.acp._updates import Updates, rejects, request_of, usage_of
+from niceeval.adapters.acp._updates import Updates, objects, rejects, request_of, usage_of
 from niceeval.cli_agent import LiveProcess
 from niceeval.turn_building import Collected
 
@@ -73,6 +73,10 @@ class Conversation:
             await self._reply(rpc_id, _outcome(chosen))
         return await self._turn()
 
+    async def end(self) -> None:
+        """Kill the agent, with everything that it runs."""
+        await self._process.stop()
+
     async def _turn(self) -> Collected:
         updates = Updates(self._rejected)
         while True:
@@ -93,6 +97,14 @@ class Conversation:
             updates.take(params)
         elif method == "session/request_permission":
             await self._permission(message.get("id"), params, updates)
+        else:
+            await self._refuse(message)
+
+    async def _refuse(self, message: Mapping[str, Any]) -> None:
+        """Answer a request of the agent that belongs to no turn, or asks for what is not offered."""
+        method = message.get("method")
+        if method == "session/request_permission":
+            await self._reply(message.get("id"), _outcome(None))
         elif method is not None and "id" in message:
             error = {"code": _NOT_OFFERED, "message": f"{method} is not offered"}
             await self._process.send({"jsonrpc": "2.0", "id": message["id"], "error": error})
@@ -109,7 +121,7 @@ class Conversation:
             updates.builder.requested(request)
             return
         wanted = ("allow_once", "allow_always") if self._permissions == "allow" else ("reject_once", "reject_always")
-        options = [option for option in params.get("options") or [] if isinstance(option, dict)]
+        options = objects(params.get("options"))
         found = [option for kind in wanted for option in options if option.get("kind") == kind]
         chosen = str(found[0].get("optionId")) if found else None
         if self._permissions == "deny" or chosen is None:
@@ -122,6 +134,7 @@ class Conversation:
 
     def _lost(self, updates: Updates) -> Collected:
         self._prompt = None
+        self._open.clear()
         builder = updates.builder
         updates.end()
         builder.incomplete("the agent ended before its turn did", ("events", "actions", "messages", "usage"))
@@ -165,8 +178,7 @@ class Conversation:
                 raise self._process.ended("it ended when a turn was cancelled")
             if message.get("id") == self._prompt and "method" not in message:
                 break
-            if message.get("method") == "session/request_permission":
-                await self._reply(message.get("id"), _outcome(None))
+            await self._refuse(message)
         self._prompt, self._rejected = None, set()
 
     def _reject(self, call_id: str | None) -> None:
@@ -185,6 +197,7 @@ class Conversation:
                 raise self._process.ended(f"it ended before it answered {method}")
             if message.get("id") == id and "method" not in message:
                 break
+            await self._refuse(message)
         if isinstance(message.get("error"), dict):
             raise self._process.ended(f"it refused {method}: {str(message['error'].get('message'))[:500]}")
         result = message.get("result")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from niceeval.adapter import Coverage, EvidenceCoverage, InputOption, InputRequest, Usage
 from niceeval.turn_building import ToolNames, TurnBuilder
@@ -97,10 +97,9 @@ class Updates:
     def _result(self, call_id: str, update: Mapping[str, Any], *, failed: bool) -> None:
         output = update.get("rawOutput")
         if output is None:
-            output = "\n".join(filter(None, map(_content, update.get("content") or []))) or None
-        refused = call_id in self._rejected
-        status = "rejected" if refused else "failed" if failed else "completed"
-        self.builder.result(call_id, output, status)  # type: ignore[arg-type]
+            output = "\n".join(filter(None, map(_content, objects(update.get("content"))))) or None
+        status: Literal["rejected", "failed", "completed"] = "failed" if failed else "completed"
+        self.builder.result(call_id, output, "rejected" if call_id in self._rejected else status)
 
     def end(self) -> None:
         """The turn is over: calls that were announced and never said are said now, refused ones as such."""
@@ -116,8 +115,7 @@ def request_of(rpc_id: object, params: Mapping[str, Any]) -> tuple[InputRequest,
     call = call if isinstance(call, dict) else {}
     options = tuple(
         InputOption(id=str(option.get("optionId")), label=str(option.get("name") or option.get("optionId")))
-        for option in params.get("options") or []
-        if isinstance(option, dict)
+        for option in objects(params.get("options"))
     )
     request = InputRequest(
         id=f"permission-{json.dumps(rpc_id)}",
@@ -132,8 +130,13 @@ def request_of(rpc_id: object, params: Mapping[str, Any]) -> tuple[InputRequest,
 
 def rejects(params: Mapping[str, Any], option_id: str) -> bool:
     """Whether this option of a permission request is a refusal."""
-    options = (option for option in params.get("options") or [] if isinstance(option, dict))
-    return any(option.get("optionId") == option_id and option.get("kind") in _REJECTING for option in options)
+    options = objects(params.get("options"))
+    return any(str(option.get("optionId")) == option_id and option.get("kind") in _REJECTING for option in options)
+
+
+def objects(value: object) -> list[dict[str, Any]]:
+    """The objects of a list; of anything else none. What an agent says may be of any type."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def usage_of(result: Mapping[str, Any]) -> Usage | None:
@@ -162,9 +165,7 @@ def _text(content: object) -> str:
     return str(content.get("text") or "") if isinstance(content, dict) else ""
 
 
-def _content(item: object) -> str:
-    if not isinstance(item, dict):
-        return ""
+def _content(item: Mapping[str, Any]) -> str:
     if item.get("type") == "diff":
         return f"{item.get('path')}: {item.get('newText')}"
     return _text(item.get("content"))

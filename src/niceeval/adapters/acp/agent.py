@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets as random_words
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
@@ -113,12 +114,16 @@ class _Driver:
         conversation = ctx.session.take(_CONVERSATION)
         if conversation is None:
             conversation = await self._begin(ctx)
-        if input.responses:
-            collected = await conversation.answer(input.responses)
-        else:
-            folder = f"{ctx.sandbox.private_dir}/acp-{random_words.token_hex(4)}"
-            collected = await conversation.prompt(await prompt_of(input, ctx.sandbox, folder, 1))
-        # A conversation whose turn was cut short is not gone on with.
+        try:
+            if input.responses:
+                collected = await conversation.answer(input.responses)
+            else:
+                folder = f"{ctx.sandbox.private_dir}/acp-{random_words.token_hex(4)}"
+                collected = await conversation.prompt(await prompt_of(input, ctx.sandbox, folder, 1))
+        except asyncio.CancelledError:
+            # A turn that was cut short is not gone on with, and what it runs must not go on either.
+            await asyncio.shield(conversation.end())
+            raise
         ctx.session.set(_CONVERSATION, conversation)
         return collected.report(ctx)
 

@@ -28,6 +28,7 @@ from niceeval.backends.docker._execs import (
 from niceeval.backends.docker._files import ContainerFiles
 from niceeval.sandbox import CommandResult, SandboxError, SandboxGoneError, SandboxUnsupportedError
 from niceeval.sandbox.building import (
+    ByCommand,
     Command,
     OutputKeeper,
     checked_command,
@@ -35,7 +36,6 @@ from niceeval.sandbox.building import (
     contents_of,
     not_started,
     resolve_path,
-    shell_argv,
 )
 
 KILL_LIMIT = 30.0
@@ -48,7 +48,7 @@ _ROOT = "0:0"
 _NOT_STARTED = (126, 127, 255)
 
 
-class DockerSandbox:
+class DockerSandbox(ByCommand):
     """See `niceeval.sandbox.Sandbox`."""
 
     def __init__(self, engine: Engine, container: str, options: Options) -> None:
@@ -92,34 +92,6 @@ class DockerSandbox:
         self._was_root = self._was_root or root
         async with self._asked(f"running {cmd[:100]}"):
             return await self._run(cmd, command, OutputKeeper(on_stdout), OutputKeeper(on_stderr))
-
-    async def run_shell(
-        self,
-        script: str,
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        root: bool = False,
-        stdin: str | bytes | None = None,
-        timeout: float | None = None,
-        on_stdout: Callable[[str], None] | None = None,
-        on_stderr: Callable[[str], None] | None = None,
-    ) -> CommandResult:
-        cmd, args = shell_argv(script)
-        return await self.run_command(
-            cmd,
-            args,
-            cwd=cwd,
-            env=env,
-            root=root,
-            stdin=stdin,
-            timeout=timeout,
-            on_stdout=on_stdout,
-            on_stderr=on_stderr,
-        )
-
-    async def read_file(self, path: str) -> str:
-        return (await self.read_bytes(path)).decode("utf-8", "replace")
 
     async def read_bytes(self, path: str) -> bytes:
         self._require_there()

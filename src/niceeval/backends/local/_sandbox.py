@@ -18,13 +18,13 @@ from niceeval.sandbox import CommandResult, SandboxGoneError, SandboxUnsupported
 from niceeval.sandbox.archives import tar_of_folder, unpack
 from niceeval.sandbox.building import (
     FILE_MODE,
+    ByCommand,
     OutputKeeper,
     checked_command,
     contents_of,
     no_file,
     not_started,
     resolve_path,
-    shell_argv,
 )
 
 _PASSED_ON = (
@@ -50,7 +50,7 @@ _PASSED_ON = (
 """The variables of niceeval's own that commands have: never a key."""
 
 
-class LocalSandbox:
+class LocalSandbox(ByCommand):
     """See `niceeval.sandbox.Sandbox`. With `bwrap`, the program, commands run isolated."""
 
     def __init__(self, root: Path, *, env: Mapping[str, str], bwrap: str | None, network: bool) -> None:
@@ -122,34 +122,6 @@ class LocalSandbox:
         return await supervised.finish(
             OutputKeeper(on_stdout), OutputKeeper(on_stderr), stdin=command.stdin, timeout=command.timeout
         )
-
-    async def run_shell(
-        self,
-        script: str,
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        root: bool = False,
-        stdin: str | bytes | None = None,
-        timeout: float | None = None,
-        on_stdout: Callable[[str], None] | None = None,
-        on_stderr: Callable[[str], None] | None = None,
-    ) -> CommandResult:
-        cmd, args = shell_argv(script)
-        return await self.run_command(
-            cmd,
-            args,
-            cwd=cwd,
-            env=env,
-            root=root,
-            stdin=stdin,
-            timeout=timeout,
-            on_stdout=on_stdout,
-            on_stderr=on_stderr,
-        )
-
-    async def read_file(self, path: str) -> str:
-        return (await self.read_bytes(path)).decode("utf-8", "replace")
 
     async def read_bytes(self, path: str) -> bytes:
         self._require_there()

@@ -152,6 +152,10 @@ class ReplayingSandbox:
         self, cmd: str, args: Sequence[str] = (), *, on_stdout: OnText = None, on_stderr: OnText = None, **_: Any
     ) -> CommandResult:
         call = self._answer("run_command", " ".join((cmd, *args)))
+        if call.result is None:
+            problem = f"a command that goes on across calls cannot be recorded ({call.about[:80]})"
+            fix = "record agents whose commands end with their turn"
+            raise AdapterError("recording", folder=self._folder, problem=problem, fix=fix)
         out, err = OutputKeeper(on_stdout), OutputKeeper(on_stderr)
         out.feed(call.stdout.encode("utf-8", "surrogatepass"))
         err.feed(call.stderr.encode("utf-8", "surrogatepass"))

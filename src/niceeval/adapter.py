@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from niceeval._base.errors import AdapterError, NiceevalError
+from niceeval._base.extras import require_extra
 from niceeval._base.places import author_place
 from niceeval._evidence.facts import DerivedFacts, SubagentCall, ToolCall, derive_facts
 from niceeval._model.agent import (
@@ -57,6 +58,7 @@ from niceeval._model.usage import Usage
 __all__ = [
     "ActionCalled",
     "ActionResult",
+    "AdapterError",
     "Agent",
     "AgentContext",
     "AgentSession",
@@ -89,6 +91,7 @@ __all__ = [
     "define_agent",
     "define_sandbox_agent",
     "derive_facts",
+    "require_extra",
 ]
 
 _PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -87,6 +87,15 @@ ERRORS: dict[str, tuple[str, str]] = {
     ),
     "cli-failed": ("{cli} ended with exit code {exit_code} before the model answered: {said}", "{fix}"),
     "cli-ended": ("{cli}: {problem}", "see what it needs to start: run its command in the sandbox"),
+    "extra-missing": (
+        "{wanted_by} needs the package {package}, which is not installed",
+        "pip install 'niceeval[{extra}]'",
+    ),
+    "service-failed": (
+        "{service}: {problem}",
+        "see the service's log, and the address and key that the adapter was given",
+    ),
+    "agent-input": ("{agent}: {problem}", "{fix}"),
     "recording": ("{folder}: {problem}", "{fix}"),
     "adapter-error": ("{error}", "fix the agent, or the adapter at the line above"),
     "turn-malformed": ("{agent} returned a turn that cannot be used: {problem}", "{fix}"),

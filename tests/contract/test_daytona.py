@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +24,8 @@ from niceeval.sandbox import (
 )
 from niceeval.testing import check_sandbox
 from tests.contract.simulated.daytona_service import KEY, Service, serving
+from tests.journey.sandbox_project import AGENT
+from tests.journey.whole_runs import command, environment, project
 
 pytestmark = [
     pytest.mark.slow,
@@ -28,6 +34,20 @@ pytestmark = [
     ),
     pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="its simulated machines need /proc"),
 ]
+CLOUD = """
+from adapters.shell import shell_agent
+from niceeval import define_experiment
+from niceeval.sandbox import daytona_sandbox
+
+experiment = define_experiment(agent=shell_agent(), sandbox=daytona_sandbox())
+"""
+ONE = """
+from niceeval import define_eval
+
+@define_eval()
+async def one(t):
+    await t.send("true")
+"""
 LACKS = {
     "root": "its commands run as one user",
     "cleared_environment": "a process is found by a variable of its environment",
@@ -115,5 +135,36 @@ def test_root_is_refused_where_it_cannot_be_had(monkeypatch: pytest.MonkeyPatch)
             with pytest.raises(SandboxUnsupportedError):
                 await sandbox.run_command("true", root=True)
             await sandbox.stop()
+
+    asyncio.run(body())
+
+
+def test_what_stands_there_is_listed_and_pruned_in_the_project_that_uses_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`niceeval sandbox list` and `prune` ask the service; outside of the project they do not know of it."""
+    project(tmp_path / "project", {"adapters/shell.py": AGENT, "experiments/cloud.py": CLOUD, "evals/one_eval.py": ONE})
+    (tmp_path / "elsewhere").mkdir()
+    told: dict[str, Any] = {}
+
+    def say(*words: str, folder: str = "project") -> str:
+        environ = {**environment(), "DOCKER_HOST": "unix:///nowhere/docker.sock", "TMPDIR": str(tmp_path), **told}
+        ran = subprocess.run(
+            [*command(), *words], cwd=tmp_path / folder, env=environ, capture_output=True, text=True, timeout=120
+        )
+        return ran.stdout + ran.stderr
+
+    async def body() -> None:
+        async with opened(monkeypatch) as (_, backend):
+            told.update({name: os.environ[name] for name in ("DAYTONA_API_KEY", "DAYTONA_API_URL")})
+            past = {"niceeval.run": "r1", "niceeval.expires": "1000000000"}
+            left = await backend.create(SandboxRequest(labels=past, lifetime=60))
+            listed = await asyncio.to_thread(say, "sandbox", "list")
+            assert f"daytona  {left.sandbox_id}  left over  its time is up" in listed
+            assert left.sandbox_id not in await asyncio.to_thread(partial(say, "sandbox", "list", folder="elsewhere"))
+            assert "removed 1 sandbox\n" in await asyncio.to_thread(say, "sandbox", "prune", "--yes")
+            assert await backend.standing() == []
+        told["DAYTONA_API_KEY"] = ""
+        assert "not looked at: daytona: DAYTONA_API_KEY is not set" in await asyncio.to_thread(say, "sandbox", "list")
 
     asyncio.run(body())

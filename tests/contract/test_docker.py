@@ -321,7 +321,7 @@ def test_standing_containers_are_found_and_removed_by_anybody() -> None:
 
     async def body() -> None:
         async with opened() as sandbox:
-            looking = await open_standing()
+            looking = await open_standing({})
             found = {standing.sandbox_id: standing for standing in await looking.standing()}
             assert found[sandbox.sandbox_id].labels["niceeval.run"] == "test"
             assert found[sandbox.sandbox_id].created_at is not None

@@ -148,7 +148,7 @@ def test_a_killed_niceeval_leaves_no_process_and_a_folder_that_is_found() -> Non
     assert not alive(orphan)
 
     async def body() -> None:
-        backend = await open_standing()
+        backend = await open_standing({})
         found = {standing.sandbox_id: standing for standing in await backend.standing()}
         assert found[sandbox_id].labels == {"niceeval.run": "killed"}
         assert (found[sandbox_id].expires_at or 0) > time.time()
@@ -165,7 +165,7 @@ def test_nothing_outside_is_removed(name: str) -> None:
     """An id that is a path is none."""
 
     async def body() -> None:
-        backend = await open_standing()
+        backend = await open_standing({})
         await backend.remove(name)
 
     before = Path(tempfile.gettempdir(), f"niceeval-local-{os.getuid()}")

@@ -251,7 +251,7 @@ FAILURES = [
     ("raise BaseException", "BaseException", 1, 1),
     (
         "class E(Exception):\n    def __str__(self):\n        1 / 0\nraise E",
-        "E: (its text raised ZeroDivisionError)",
+        "E: (its text raises ZeroDivisionError)",
         4,
         1,
     ),

@@ -143,3 +143,13 @@ class SkipEval(StopEval):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+def error_text(error: BaseException) -> str:
+    """`ValueError: no such city`, of anybody's exception, which may not be printable at all."""
+    try:
+        text = str(error)
+    except BaseException as unprintable:  # noqa: BLE001 - a guest's __str__; what it raised is said instead
+        text = f"(its text raises {type(unprintable).__name__})"
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name

@@ -51,14 +51,16 @@ Usage: niceeval init                  Scaffold a project that runs green at once
 Never overwrites a file: what exists is kept.
 """,
     "sandbox": """\
-Usage: niceeval sandbox list | prune | enter      The sandboxes that stand on this machine
+Usage: niceeval sandbox list | prune | enter      The sandboxes that stand
   niceeval sandbox list [--json]      what stands, whose it is, and what nobody needs any more
   niceeval sandbox prune [--yes] [--all]     remove what ended runs have left (asks first);
                                       --all: also what was kept, and what other hosts made
   niceeval sandbox enter @k3f7qm2x    a shell in the sandbox that an attempt has left standing
 """,
     "sandbox list": """\
-Usage: niceeval sandbox list [--json] What stands on Docker and on this machine
+Usage: niceeval sandbox list [--json]      What stands: here, and where this project's sandboxes are made
+Docker and local sandboxes of this machine; within a project also the engines (host=) and cloud services that its
+experiments use, with their keys. What could not be asked is named.
 """,
     "sandbox prune": """\
 Usage: niceeval sandbox prune [--yes] [--all]     Remove what ended runs have left (asks first)

@@ -1,4 +1,4 @@
-"""`niceeval sandbox list | prune | enter`: the sandboxes that stand on this machine, whoever made them."""
+"""`niceeval sandbox list | prune | enter`: the sandboxes that stand, here and where the project makes its own."""
 
 from __future__ import annotations
 
@@ -6,58 +6,42 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 
-from niceeval._base.errors import NiceevalError, ResultsError, SandboxError
+from niceeval._base.errors import ResultsError, SandboxError, SelectionError
 from niceeval._base.places import current_folder
 from niceeval._base.terminal import Style, cell_width, pad_end
 from niceeval._cli.exit_codes import NOT_PASSED, PASSED
 from niceeval._cli.show import find_target
 from niceeval._cli.streams import Streams
 from niceeval._discover.project import load_project
-from niceeval._drive.faults import error_text
 from niceeval._model.result import SandboxInfo
 from niceeval._model.sandbox import SandboxBackend, SandboxSpec, StandingSandbox
 from niceeval._record.attempt import Attempt
 from niceeval._sandbox.labels import ATTEMPT, EXPERIMENT, read_labels
-from niceeval._sandbox.leftovers import Removed, is_left, remove_each
-from niceeval._sandbox.opening import STANDING_BACKENDS, open_spec, open_standing
-
-PATIENCE = 60.0
-"""Seconds that a backend may take to answer."""
-REMOVAL = 600.0
-"""Seconds that removing what was found may take, on one backend."""
-
-T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class _Found:
-    """What stands, by backend, and the backends that could not be asked."""
-
-    standing: list[StandingSandbox] = field(default_factory=list)
-    unreachable: list[NiceevalError] = field(default_factory=list)
+from niceeval._sandbox.leftovers import is_left
+from niceeval._sandbox.standing import HERE, Found, Place, acting, look, place_of, places_of, remove
 
 
 @click.command("list", add_help_option=False)
 @click.option("--json", "as_json", is_flag=True)
 def sandbox_list_command(as_json: bool) -> int:
-    """What stands on the backends of this machine that can be reached."""
+    """What stands on this machine, and where this project's experiments make their sandboxes."""
     streams = Streams.standard()
-    found = asyncio.run(_look())
+    found = _look(streams)
+    standing = [sandbox for _, sandbox in found.standing]
     if as_json:
-        streams.say_json([_json(one) for one in found.standing])
+        streams.say_json([_json(one) for one in standing])
         return PASSED
     _say_unreachable(found, streams)
-    if not found.standing:
+    if not standing:
         streams.say("no sandbox stands")
         return PASSED
-    streams.say_list(_rows(found.standing, streams.out_style), "niceeval sandbox list --json")
-    left = sum(is_left(one) for one in found.standing)
+    streams.say_list(_rows(standing, streams.out_style), "niceeval sandbox list --json")
+    left = sum(is_left(one) for one in standing)
     if left:
         streams.say(f"{left} left over", "next: niceeval sandbox prune")
     return PASSED
@@ -72,9 +56,9 @@ def sandbox_prune_command(yes: bool, everything: bool) -> int:
     Never one whose run is alive on this host.
     """
     streams = Streams.standard()
-    found = asyncio.run(_look())
+    found = _look(streams)
     _say_unreachable(found, streams)
-    wanted = [one for one in found.standing if (is_left(one) or everything) and not _is_in_use(one)]
+    wanted = [(place, one) for place, one in found.standing if (is_left(one) or everything) and not _is_in_use(one)]
     kept = len(found.standing) - len(wanted)
     if not wanted:
         streams.say("no sandbox is left over" + (f"; {kept} in use or kept" if kept else ""))
@@ -83,7 +67,7 @@ def sandbox_prune_command(yes: bool, everything: bool) -> int:
     if not yes and not _agreed(many, streams):
         streams.say("nothing was removed")
         return NOT_PASSED
-    removed = asyncio.run(_remove(wanted))
+    removed = asyncio.run(remove(wanted))
     streams.say(f"removed {len(removed.gone)} of {many}" if removed.failed else f"removed {many}")
     for standing, why in removed.failed:
         streams.say(streams.out_style.clean(f"kept    {standing.backend} {standing.sandbox_id}  {why}"))
@@ -100,7 +84,7 @@ def sandbox_enter_command(locator: str) -> int:
     info = target.sandbox
     if info is None or not info.kept:
         raise _not_kept(target, info)
-    command = asyncio.run(_enter_command(target, info))
+    command = asyncio.run(_enter_command(_place_of(target, info), info))
     if command is None:
         raise SandboxError(
             "sandbox-gone",
@@ -122,25 +106,28 @@ def _not_kept(attempt: Attempt, info: SandboxInfo | None) -> SandboxError:
     )
 
 
-async def _enter_command(attempt: Attempt, info: SandboxInfo) -> Sequence[str] | None:
-    if info.backend in STANDING_BACKENDS:
-        backend = await _asked(open_standing(info.backend))
-    else:
-        backend = await _asked(open_spec(_spec_of(attempt, info)))
-    command = getattr(backend, "enter_command", None)
+async def _enter_command(place: Place, info: SandboxInfo) -> Sequence[str] | None:
+    async def command(backend: SandboxBackend) -> Sequence[str] | None:
+        known: Callable[[str], Sequence[str] | None] | None = getattr(backend, "enter_command", None)
+        return None if known is None else known(info.id)
+
+    return await acting(place, command)
+
+
+def _place_of(attempt: Attempt, info: SandboxInfo) -> Place:
+    """Where it stands: the spec that the attempt's experiment has now says it, or this machine's backend of the name."""
     try:
-        return None if command is None else command(info.id)
-    finally:
-        await backend.close()
-
-
-def _spec_of(attempt: Attempt, info: SandboxInfo) -> SandboxSpec:
-    """The spec that the attempt's experiment has now: it knows how its backend is reached."""
-    project = load_project(current_folder())
-    for experiment in project.experiments:
-        spec = experiment.sandbox or project.config.sandbox
-        if experiment.id == attempt.experiment_id and spec is not None and spec.name == info.backend:
-            return spec
+        project = load_project(current_folder())
+    except SelectionError:
+        project = None
+    if project is not None:
+        for experiment in project.experiments:
+            spec = experiment.sandbox or project.config.sandbox
+            if experiment.id == attempt.experiment_id and spec is not None and spec.name == info.backend:
+                return place_of(spec)
+    for place in HERE:
+        if place.name == info.backend:
+            return place
     raise SandboxError(
         "sandbox-failed",
         backend=info.backend,
@@ -152,55 +139,22 @@ def _spec_of(attempt: Attempt, info: SandboxInfo) -> SandboxSpec:
 # Looking ---------------------------------------------------------------------------------------------------------
 
 
-async def _look() -> _Found:
-    found = _Found()
-    for name in STANDING_BACKENDS:
-        try:
-            found.standing += await _on(name, lambda backend: backend.standing())
-        except SandboxError as error:
-            found.unreachable.append(error)
-    found.standing.sort(key=lambda one: (one.backend, read_labels(one).created or 0.0, one.sandbox_id))
-    return found
-
-
-async def _remove(wanted: Sequence[StandingSandbox]) -> Removed:
-    removed = Removed()
-    for name in STANDING_BACKENDS:
-        own = [one for one in wanted if one.backend == name]
-        if not own:
-            continue
-        try:
-            done = await _on(name, lambda backend, own=own: remove_each(backend, own), REMOVAL)  # type: ignore[misc]
-        except SandboxError as error:
-            removed.failed += [(one, error.message()) for one in own]
-            continue
-        removed.gone += done.gone
-        removed.failed += done.failed
-    return removed
-
-
-async def _on(name: str, act: Callable[[SandboxBackend], Awaitable[T]], patience: float = PATIENCE) -> T:
-    """Act on an opened backend of this machine. Raises SandboxError, whatever is wrong with it."""
+def _specs(streams: Streams) -> list[SandboxSpec]:
+    """The sandboxes of the project around here, if there is one: its services and engines are looked at, too."""
     try:
-        backend = await _asked(open_standing(name))
-        try:
-            return await _asked(act(backend), patience)
-        finally:
-            await backend.close()
-    except SandboxError:
-        raise
-    except Exception as error:
-        fix = "see whether it runs"
-        raise SandboxError("sandbox-failed", backend=name, problem=error_text(error), fix=fix) from error
+        project = load_project(current_folder())
+    except SelectionError:
+        return []
+    for problem in project.problems:
+        streams.note(
+            streams.err_style.clean(f"not looked at: what {problem.place or 'a file'} uses: {problem.message()}")
+        )
+    specs = [project.config.sandbox, *(experiment.sandbox for experiment in project.experiments)]
+    return [spec for spec in specs if spec is not None]
 
 
-async def _asked(answer: Awaitable[T], patience: float = PATIENCE) -> T:
-    try:
-        return await asyncio.wait_for(answer, patience)
-    except TimeoutError:
-        raise SandboxError(
-            "sandbox-failed", backend="the sandbox backend", problem="it does not answer", fix="see whether it runs"
-        ) from None
+def _look(streams: Streams) -> Found:
+    return asyncio.run(look(places_of(_specs(streams))))
 
 
 def _is_in_use(standing: StandingSandbox) -> bool:
@@ -208,7 +162,7 @@ def _is_in_use(standing: StandingSandbox) -> bool:
     return owner is not None and owner.is_living
 
 
-def _say_unreachable(found: _Found, streams: Streams) -> None:
+def _say_unreachable(found: Found, streams: Streams) -> None:
     """A backend that is not there is no fault of a machine that has none; it is said, since it was not looked at."""
     for error in found.unreachable:
         streams.note(streams.err_style.clean(f"not looked at: {error.message()}"))

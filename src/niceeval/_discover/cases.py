@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from niceeval._base.arguments import argument_place, parameter_place
-from niceeval._base.errors import NiceevalError, Place, ProjectError
+from niceeval._base.errors import NiceevalError, Place, ProjectError, error_text
 from niceeval._discover.data_places import csv_rows, data_place
 from niceeval._discover.define_eval import EvalDefinition, case_key_problem
-from niceeval._discover.loading import error_text
 from niceeval._discover.rows import RowProblem, convert_row, is_convertible, row_annotation
 from niceeval._discover.specs import MISSING, EvalSpec
 

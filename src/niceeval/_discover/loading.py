@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Final
 
 from niceeval._base.callsite import CallSite, traceback_sites
-from niceeval._base.errors import NiceevalError, Place, ProjectError
+from niceeval._base.errors import NiceevalError, Place, ProjectError, error_text
 from niceeval._base.forks import leave_copy, own_pid
 from niceeval._base.places import shown_path
 from niceeval._discover.define_eval import CollectedEval, collected
@@ -111,16 +111,6 @@ def load_error(failure: LoadFailure, root: Path, others: str) -> NiceevalError:
     sites = project_sites(error, root)
     place = _place(sites[-1]) if sites else Place(shown_path(failure.file), 1, 1)
     return ProjectError("load-failed", place=place, frames=shown_frames(sites), error=error_text(error), others=others)
-
-
-def error_text(error: BaseException) -> str:
-    """`ValueError: no such city`, of an exception that may not be printable at all."""
-    try:
-        text = str(error)
-    except Exception as unprintable:  # noqa: BLE001 - an author's __str__; what it raised is said instead
-        text = f"(its text raised {type(unprintable).__name__})"
-    name = type(error).__name__
-    return f"{name}: {text}" if text else name
 
 
 def _syntax_error(error: SyntaxError, others: str) -> ProjectError:

@@ -8,8 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Sequence
 
-from niceeval._base.errors import NiceevalError, ProjectError, SelectionError
-from niceeval._discover.loading import error_text
+from niceeval._base.errors import NiceevalError, ProjectError, SelectionError, error_text
 from niceeval._discover.specs import EvalSpec, ExperimentSpec, Project
 
 _MAX_NAMED = 3

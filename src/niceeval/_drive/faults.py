@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from niceeval._base import errors
 from niceeval._base.callsite import CallSite, is_ours, traceback_sites
 from niceeval._base.errors import NiceevalError, SkipEval, StopEval
 from niceeval._base.guest import GuestCancelledItself
@@ -69,15 +70,8 @@ def fault_of_guest(
 
 
 def error_text(error: BaseException) -> str:
-    """`ValueError: the message`, bounded; an exception that cannot even say its name is survived."""
-    try:
-        text = str(error)
-    except BaseException as nested:  # noqa: BLE001 - a guest's __str__ may raise anything; the text says so
-        text = f"(its text raises {type(nested).__name__})"
-    if isinstance(error, GuestCancelledItself):
-        return text
-    name = type(error).__name__
-    return bounded_text(f"{name}: {text}" if text else name)
+    """`ValueError: the message`, bounded; a guest that cancelled itself says it in its own words."""
+    return str(error) if isinstance(error, GuestCancelledItself) else bounded_text(errors.error_text(error))
 
 
 def bounded_text(text: str) -> str:

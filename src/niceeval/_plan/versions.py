@@ -9,10 +9,9 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from niceeval._base.errors import NiceevalError, ProjectError
+from niceeval._base.errors import NiceevalError, ProjectError, error_text
 from niceeval._base.file_reads import unnoted
 from niceeval._base.plain_text import clean_text, shorten
-from niceeval._discover.loading import error_text
 from niceeval._discover.specs import ExperimentSpec
 
 PATIENCE = 15.0

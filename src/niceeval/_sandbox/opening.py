@@ -10,13 +10,8 @@ from types import ModuleType
 from typing import Any
 
 from niceeval._base.errors import SandboxUnavailableError
+from niceeval._model.json_types import JsonValue
 from niceeval._model.sandbox import SandboxBackend, SandboxSpec
-
-STANDING_BACKENDS: Mapping[str, str] = {
-    "docker": "niceeval.backends.docker",
-    "local": "niceeval.backends.local",
-}
-"""Backends of this machine that can leave something behind: name -> module. Each has `open_standing()`."""
 
 
 def spec_key(spec: SandboxSpec) -> str:
@@ -33,13 +28,15 @@ async def open_spec(spec: SandboxSpec) -> SandboxBackend:
     return backend
 
 
-async def open_standing(name: str) -> SandboxBackend:
-    """A backend of `STANDING_BACKENDS`, opened only to look at what stands there, and to remove it.
+async def open_standing(name: str, module: str, options: Mapping[str, JsonValue]) -> SandboxBackend | None:
+    """A backend, opened only to look at what stands there, and to remove it; None where nothing of it can be left.
 
-    Raises SandboxUnavailableError where there is none on this machine.
+    Raises SandboxUnavailableError where it is not there.
     """
-    module = _module(name, STANDING_BACKENDS[name])
-    backend: SandboxBackend = await module.open_standing()
+    opening: Any = getattr(_module(name, module), "open_standing", None)
+    if opening is None:
+        return None
+    backend: SandboxBackend = await opening(options)
     return backend
 
 

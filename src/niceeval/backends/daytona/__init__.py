@@ -34,6 +34,11 @@ async def open_backend(spec: SandboxSpec) -> SandboxBackend:
     return DaytonaBackend(cast(Mapping[str, Any], spec.options))
 
 
+async def open_standing(options: Mapping[str, Any]) -> SandboxBackend:
+    """To look at what stands, and to remove it. Raises SandboxUnavailableError without the SDK, or without a key."""
+    return DaytonaBackend(options)
+
+
 class DaytonaBackend:
     """See `niceeval.sandbox.SandboxBackend`."""
 

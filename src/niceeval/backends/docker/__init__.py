@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from niceeval.backends.docker._backend import DockerBackend, StandingContainers
 from niceeval.backends.docker._container import options_of
 from niceeval.backends.docker._engine import open_engine
@@ -16,6 +19,10 @@ async def open_backend(spec: SandboxSpec) -> SandboxBackend:
     return DockerBackend(engine, options, await ready_image(engine, options))
 
 
-async def open_standing() -> SandboxBackend:
-    """The containers that stand on this machine's engine. Raises SandboxUnavailableError where none answers."""
-    return StandingContainers(await open_engine(None))
+async def open_standing(options: Mapping[str, Any]) -> SandboxBackend:
+    """The containers that stand on an engine: that of `host`, or this machine's own.
+
+    Raises SandboxUnavailableError where none answers.
+    """
+    host = options.get("host")
+    return StandingContainers(await open_engine(str(host) if host else None))

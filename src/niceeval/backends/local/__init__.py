@@ -30,7 +30,7 @@ async def open_backend(spec: SandboxSpec) -> SandboxBackend:
     return backend
 
 
-async def open_standing() -> SandboxBackend:
+async def open_standing(options: Mapping[str, Any]) -> SandboxBackend:
     """To look at what stands, to remove it and to enter it; nothing has to be there for that."""
     return LocalBackend(local_sandbox())
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from niceeval.adapters.codex.agent import codex_agent
     from niceeval.adapters.gemini_cli.agent import gemini_cli_agent
     from niceeval.adapters.opencode.agent import opencode_agent
+    from niceeval.adapters.ui_message_stream.agent import ui_message_stream_agent
 
 __all__ = [
     "acp_agent",
@@ -25,6 +26,7 @@ __all__ = [
     "codex_agent",
     "gemini_cli_agent",
     "opencode_agent",
+    "ui_message_stream_agent",
 ]
 
 _MODULES: Final = {
@@ -34,6 +36,7 @@ _MODULES: Final = {
     "codex_agent": "codex.agent",
     "gemini_cli_agent": "gemini_cli.agent",
     "opencode_agent": "opencode.agent",
+    "ui_message_stream_agent": "ui_message_stream.agent",
 }
 """Factory -> the module that defines it."""
 

@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -166,20 +166,22 @@ def _gateway() -> str | None:
 
 
 @contextlib.asynccontextmanager
-async def attempt(cli: Cli, where: Where | None = None, **options: Any) -> AsyncIterator[Attempt]:
+async def attempt(
+    cli: Cli, where: Where | None = None, *, scenarios: Sequence[Scenario] = SCENARIOS, **options: Any
+) -> AsyncIterator[Attempt]:
     """An attempt of the CLI, its setup done, in the place that is tried."""
     where = where or PLACE.get()(cli.name)
     command = where.command(cli.name)
     os.environ[KEY_VARIABLE] = KEY
     backend = await where.open()
-    async with model_server(*SCENARIOS, models=(cli.model or MODEL,), host=where.host) as server:
+    async with model_server(*scenarios, models=(cli.model or MODEL,), host=where.host) as server:
         agent = cli.make(command, server, **options)
         sandbox = await backend.create(SandboxRequest(labels=labels_of(run="test", lifetime=3_600), lifetime=3_600))
         try:
             one = Attempt(cli, agent, sandbox, server)
-            assert agent.setup is not None
             assert agent.teardown is not None
-            await agent.setup(one.context(AgentSession()))
+            if agent.setup is not None:
+                await agent.setup(one.context(AgentSession()))
             try:
                 yield one
             finally:

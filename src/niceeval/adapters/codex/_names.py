@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from niceeval.adapter import Usage
-from niceeval.turn_building import ToolNames, count_of
+from niceeval.turn_building import ToolNames, count_of, list_of, text_of, value_of
 
 TOOLS: Final = ToolNames(
     {
@@ -55,3 +55,14 @@ def difference(later: Usage, earlier: Usage) -> Usage | None:
     if any(value is not None and value < 0 for value in parts.values()):
         return None
     return Usage(**parts)
+
+
+def mcp_outcome(item: object) -> Any:
+    """What a tool of an MCP server answered: as one text where it is nothing but text; or the error."""
+    error = value_of(item, "error")
+    if error is not None:
+        return error
+    parts = list_of(item, "result", "content")
+    texts = [text_of(part, "text") for part in parts if text_of(part, "type") == "text"]
+    whole = texts and len(texts) == len(parts)
+    return "\n".join(text or "" for text in texts) if whole else value_of(item, "result")

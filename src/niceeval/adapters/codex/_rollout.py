@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 from niceeval.adapter import Usage
-from niceeval.adapters.codex._names import SPAWN, TOOLS, usage_of
+from niceeval.adapters.codex._names import SPAWN, TOOLS, mcp_outcome, usage_of
 from niceeval.turn_building import (
     JsonLines,
     JsonObject,
@@ -165,6 +165,10 @@ class Rollout:
             output = text_of(item, "aggregated_output")
             if output is None and text_of(item, "type") == "FileChange":
                 output = text_of(item, "stdout")
+            if text_of(item, "type") == "McpToolCall":
+                # The model is given it with how long it took.
+                said = mcp_outcome(item)
+                output = said if isinstance(said, str) else None
             if output is not None and self._held + len(output) > MAX_HELD_CHARS:
                 output = None
             self._held += len(output or "")

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Final, Literal, TypeAlias
 
 from niceeval.adapter import Coverage, EvidenceCoverage, Usage
-from niceeval.adapters.codex._names import SPAWN, difference, usage_of
+from niceeval.adapters.codex._names import SPAWN, difference, mcp_outcome, usage_of
 from niceeval.adapters.codex._rollout import Rollout, read_children
 from niceeval.turn_building import (
     Collected,
@@ -314,13 +314,7 @@ def _outcome(kind: str, item: Any) -> Any:
     if kind == "command_execution":
         return value_of(item, "aggregated_output")
     if kind == "mcp_tool_call":
-        error = value_of(item, "error")
-        if error is not None:
-            return error
-        parts = list_of(item, "result", "content")
-        texts = [text_of(part, "text") for part in parts if text_of(part, "type") == "text"]
-        whole = texts and len(texts) == len(parts)
-        return "\n".join(text or "" for text in texts) if whole else value_of(item, "result")
+        return mcp_outcome(item)
     if kind == "collab_tool_call":
         return value_of(item, "agents_states")
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from niceeval.adapter import Coverage, EvidenceCoverage, Usage
@@ -15,6 +15,7 @@ from niceeval.turn_building import (
     ToolNames,
     TurnBuilder,
     count_of,
+    mcp_name,
     object_of,
     text_of,
     value_of,
@@ -50,6 +51,7 @@ TOOLS: Final = ToolNames(
 )
 """Gemini CLI's own tools."""
 
+_MCP: Final = "mcp_"
 _REJECTED: Final = re.compile(r"denied|cancel|policy|reject", re.I)
 _EXIT: Final = re.compile(r"(?:Exit Code|exited with code):\s*(\d{1,10})")
 NO_EXIT_CODE: Final = "a command's exit code is not in Gemini CLI's stream"
@@ -64,9 +66,13 @@ class Transcript:
 
     Messages come in pieces that have no numbers. Where a piece may be missing or repeated, only a part of the message
     is kept, and where lines are out of order none of them, so that no text is made up.
+
+    `servers` are the names of the MCP servers that it was given: a name such as `mcp_a_b_c` does not say where the
+    server's ends.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, servers: Collection[str] = ()) -> None:
+        self._servers = servers
         self._lines = JsonLines(mark_holes=True)
         self._builder = TurnBuilder(coverage)
         self._previous: JsonObject | None = None
@@ -181,7 +187,7 @@ class Transcript:
         if skill:
             self._builder.called(call_id, LOAD_SKILL, {**object_of(given), "skill": skill})
             return
-        self._builder.called(call_id, name, given, tool)
+        self._builder.called(call_id, _plain_name(name, self._servers), given, tool)
         if tool == "shell" and len(self._shells) < 100_000:
             self._shells.add(call_id)
         if tool == "agent_task":
@@ -227,6 +233,19 @@ def parse(chunks: Iterable[bytes], *, exit_code: int | None = None, killed: bool
     for chunk in chunks:
         transcript.feed(chunk)
     return transcript.finish(exit_code=exit_code, killed=killed)
+
+
+def _plain_name(name: str, servers: Collection[str]) -> str:
+    """The tool's name; of an MCP server's tool the name that it has for every agent."""
+    if not name.startswith(_MCP):
+        return name
+    for server in sorted(servers, key=len, reverse=True):
+        begin = f"{server}_" if server.startswith(_MCP) else f"{_MCP}{server}_"
+        if name.startswith(begin) and name != begin:
+            return mcp_name(server, name.removeprefix(begin))
+    # A server that an extension brought.
+    server, _, tool = name.removeprefix(_MCP).partition("_")
+    return mcp_name(server, tool) if server and tool else name
 
 
 def _usage(stats: Any) -> Usage | None:

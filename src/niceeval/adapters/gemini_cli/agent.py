@@ -23,7 +23,7 @@ from niceeval.cli_agent import (
     define_cli_agent,
     merged,
 )
-from niceeval.turn_building import Collected
+from niceeval.turn_building import Collected, object_of
 
 PACKAGE: Final = CliPackage(name="gemini-cli", command="gemini", registry="npm", package="@google/gemini-cli")
 
@@ -164,7 +164,7 @@ class _Given:
             words += ["--model", turn.ctx.model]
         if turn.session_id is not None:
             words += ["--resume", turn.session_id]
-        transcript = Transcript()
+        transcript = Transcript(servers=list(object_of(self.settings, "mcpServers")))
         run = await turn.run([*words, *self.args], stdin=turn.prompt, reader=transcript, timeout=self.timeout)
         turn.continues_as(transcript.session_id)
         return run, transcript.finish(exit_code=run.exit_code, killed=run.killed)

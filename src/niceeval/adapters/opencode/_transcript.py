@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from niceeval.adapter import Coverage, EvidenceCoverage, Usage
@@ -17,6 +17,7 @@ from niceeval.turn_building import (
     TurnBuilder,
     amount_of,
     count_of,
+    mcp_name,
     object_of,
     text_of,
 )
@@ -62,10 +63,12 @@ class Transcript:
     transcript.feed(chunk)
     collected = transcript.finish(exit_code=0)
 
-    `session_id` is the session's, for `--session`.
+    `session_id` is the session's, for `--session`. `servers` are the names of the MCP servers that it was given: their
+    tools are told from others by it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, servers: Collection[str] = ()) -> None:
+        self._servers = servers
         self._lines = JsonLines()
         self._builder = TurnBuilder(coverage)
         self._seen = SeenIds()
@@ -172,7 +175,7 @@ class Transcript:
         if skill:
             self._builder.called(call_id, LOAD_SKILL, {**object_of(given), "skill": skill})
         else:
-            self._builder.called(call_id, name, given, tool)
+            self._builder.called(call_id, name if tool else _plain_name(name, self._servers), given, tool)
         if name == "task":
             self._tasks += self._builder.subagent(call_id, text_of(given, "subagent_type") or "subagent")
         if status == "completed":
@@ -198,3 +201,12 @@ def parse(chunks: Iterable[bytes], *, exit_code: int | None = None, killed: bool
     for chunk in chunks:
         transcript.feed(chunk)
     return transcript.finish(exit_code=exit_code, killed=killed)
+
+
+def _plain_name(name: str, servers: Collection[str]) -> str:
+    """The tool's name; of an MCP server's tool the name that it has for every agent."""
+    for server in sorted(servers, key=len, reverse=True):
+        begin = f"{server}_"
+        if name.startswith(begin) and name != begin:
+            return mcp_name(server, name.removeprefix(begin))
+    return name

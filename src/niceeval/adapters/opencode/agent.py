@@ -22,7 +22,7 @@ from niceeval.cli_agent import (
     define_cli_agent,
     merged,
 )
-from niceeval.turn_building import Collected
+from niceeval.turn_building import Collected, object_of
 
 PACKAGE: Final = CliPackage(name="opencode", command="opencode", registry="npm", package="opencode-ai")
 
@@ -169,7 +169,7 @@ class _Given:
             words += ["--variant", turn.ctx.reasoning_effort]
         if turn.session_id is not None:
             words += ["--session", turn.session_id]
-        transcript = Transcript()
+        transcript = Transcript(servers=list(object_of(self.config, "mcp")))
         run = await turn.run([*words, *self.args], stdin=turn.prompt, reader=transcript, timeout=self.timeout)
         turn.continues_as(transcript.session_id)
         return run, transcript.finish(exit_code=run.exit_code, killed=run.killed)

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from niceeval.adapter import InputOption, InputRequest
 from niceeval.converters._attributes import count_field, field, items, text_field, without_bytes
-from niceeval.converters.pydantic_ai._names import CallIds
+from niceeval.converters._call_ids import CallIds
 from niceeval.turn_building import FROM_EVENTS, ToolNames, TurnBuilder
 
 APPROVE: Final = "approve"

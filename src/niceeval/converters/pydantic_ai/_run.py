@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from niceeval.adapter import EvidenceCoverage, Turn
 from niceeval.converters._attributes import field, items, text_field
-from niceeval.converters.pydantic_ai._names import CallIds, output_tools
+from niceeval.converters._call_ids import CallIds
+from niceeval.converters.pydantic_ai._names import output_tools
 from niceeval.converters.pydantic_ai._parts import PartReader, attempts_of, count_of_requests, is_deferred
 from niceeval.converters.pydantic_ai._usage import add_run_usage
 from niceeval.turn_building import Collected, TurnBuilder

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from niceeval.adapter import Turn
 from niceeval.converters._attributes import count_field, field, text_field
-from niceeval.converters.pydantic_ai._names import DEFAULT_OUTPUT_TOOL, CallIds
+from niceeval.converters._call_ids import CallIds
+from niceeval.converters.pydantic_ai._names import DEFAULT_OUTPUT_TOOL
 from niceeval.converters.pydantic_ai._parts import PartReader
 from niceeval.converters.pydantic_ai._run import collected, coverage
 from niceeval.turn_building import Collected, TurnBuilder

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
@@ -680,3 +682,13 @@ def test_every_situation_has_a_word() -> None:
         "error mid-stream",
     ]
     assert all(converter.situations.values())
+
+
+def test_the_converter_and_the_adapter_load_nothing_of_the_framework() -> None:
+    """The framework is imported when an agent of it is run, not before."""
+    program = (
+        "import sys; import niceeval.converters.pydantic_ai, niceeval.adapters.pydantic_ai.agent; "
+        "print([name for name in sys.modules if name.partition('.')[0] in ('pydantic_ai', 'pydantic', 'httpx2')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

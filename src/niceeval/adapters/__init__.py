@@ -12,30 +12,36 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from niceeval.adapters.acp.agent import acp_agent
+    from niceeval.adapters.ag_ui.agent import ag_ui_agent
     from niceeval.adapters.bub.agent import bub_agent
     from niceeval.adapters.claude_code.agent import claude_code_agent
     from niceeval.adapters.codex.agent import codex_agent
     from niceeval.adapters.gemini_cli.agent import gemini_cli_agent
     from niceeval.adapters.opencode.agent import opencode_agent
+    from niceeval.adapters.pydantic_ai.agent import pydantic_ai_agent
     from niceeval.adapters.ui_message_stream.agent import ui_message_stream_agent
 
 __all__ = [
     "acp_agent",
+    "ag_ui_agent",
     "bub_agent",
     "claude_code_agent",
     "codex_agent",
     "gemini_cli_agent",
     "opencode_agent",
+    "pydantic_ai_agent",
     "ui_message_stream_agent",
 ]
 
 _MODULES: Final = {
     "acp_agent": "acp.agent",
+    "ag_ui_agent": "ag_ui.agent",
     "bub_agent": "bub.agent",
     "claude_code_agent": "claude_code.agent",
     "codex_agent": "codex.agent",
     "gemini_cli_agent": "gemini_cli.agent",
     "opencode_agent": "opencode.agent",
+    "pydantic_ai_agent": "pydantic_ai.agent",
     "ui_message_stream_agent": "ui_message_stream.agent",
 }
 """Factory -> the module that defines it."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +14,8 @@ from typing import Any
 from niceeval.adapter import Agent, Turn
 from niceeval.adapters import bub_agent, claude_code_agent, codex_agent, gemini_cli_agent, opencode_agent
 from niceeval.cli_agent import McpServer
-from niceeval.testing.scenarios import Step, call, tool
+from niceeval.testing.scenarios import ModelRequest, Operation, Step, call, shell, tool
+from tests.contract.cli_installs import installed
 from tests.contract.cli_rows import Attempt, Cli, shown
 from tests.contract.test_cli_bub import CLI as BUB
 from tests.contract.test_cli_claude_code import CLI as CLAUDE_CODE
@@ -20,8 +24,9 @@ from tests.contract.test_cli_gemini_cli import CLI as GEMINI_CLI
 from tests.contract.test_cli_opencode import CLI as OPENCODE
 
 PROBE_WORD = "zebra"
+SKILL, SKILL_SAYS = "house-style", "Write about pelicans."
 LETTERS = McpServer(
-    name="letters",
+    name="my-letters",
     command=sys.executable,
     args=(str(Path(__file__).with_name("cli_mcp_server.py")),),
     env={"PROBE_WORD": PROBE_WORD},
@@ -33,12 +38,35 @@ LETTERS = McpServer(
 class Ways:
     """What differs between the CLIs.
 
-    `finds`: what the model calls before a server's tool is offered to it, where the CLI holds such tools back.
+    `loads`: how the model loads a skill. `finds`: what it calls before a server's tool is offered to it, where the CLI
+    holds such tools back. `needs`: options without which it does not work here.
     """
 
     cli: Cli
     factory: Callable[..., Agent]
+    loads: Callable[[ModelRequest], Operation]
+    needs: Callable[[], dict[str, Any]] = dict
     finds: tuple[Step, ...] = ()
+
+
+def named(tool_name: str, argument: str = "name") -> Callable[[ModelRequest], Operation]:
+    """A skill is loaded with a tool of the CLI."""
+    return lambda request: tool(tool_name, **{argument: SKILL})
+
+
+def read_from_list(request: ModelRequest) -> Operation:
+    """A skill is loaded with a command: Codex's list says `r0/house-style/SKILL.md`, and which folder `r0` is."""
+    said = json.dumps(request.body, ensure_ascii=False)
+    (root,) = re.findall(rf"\(file: (\w+)/{SKILL}/SKILL\.md\)", said)
+    folder = re.findall(rf"`{root}` = `([^`]+)`", said)[0]
+    return shell(f"sed -n '1,200p' {folder}/{SKILL}/SKILL.md")
+
+
+def with_ripgrep() -> dict[str, Any]:
+    """The option with which opencode finds `rg`, which it would fetch from the internet: Codex brings one."""
+    node = Path(installed("codex")).parent.parent
+    (program,) = node.glob("@openai/codex-linux-*/vendor/*/codex-path/rg")
+    return {"env": {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}}
 
 
 WAYS: Mapping[str, Ways] = {
@@ -47,12 +75,13 @@ WAYS: Mapping[str, Ways] = {
         Ways(
             cli=CLAUDE_CODE,
             factory=claude_code_agent,
-            finds=(call(tool("ToolSearch", query="select:mcp__letters__count_letters", max_results=1)),),
+            loads=named("Skill", "skill"),
+            finds=(call(tool("ToolSearch", query="select:mcp__my-letters__count_letters", max_results=1)),),
         ),
-        Ways(cli=CODEX, factory=codex_agent),
-        Ways(cli=BUB, factory=bub_agent),
-        Ways(cli=OPENCODE, factory=opencode_agent),
-        Ways(cli=GEMINI_CLI, factory=gemini_cli_agent),
+        Ways(cli=CODEX, factory=codex_agent, loads=read_from_list),
+        Ways(cli=BUB, factory=bub_agent, loads=named("skill")),
+        Ways(cli=OPENCODE, factory=opencode_agent, loads=named("skill"), needs=with_ripgrep),
+        Ways(cli=GEMINI_CLI, factory=gemini_cli_agent, loads=named("activate_skill")),
     )
 }
 
@@ -60,6 +89,19 @@ WAYS: Mapping[str, Ways] = {
 def offering(option: str) -> list[str]:
     """The CLIs whose agents have the option."""
     return [name for name, ways in WAYS.items() if option in (ways.factory.__kwdefaults__ or {})]
+
+
+def written(folder: Path, files: Mapping[str, str]) -> Path:
+    """The folder, with these files in it."""
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, "utf-8")
+    return folder
+
+
+def skill_file(name: str, says: str) -> str:
+    """A `SKILL.md`."""
+    return f"---\nname: {name}\ndescription: How text is written here\n---\n{says}\n"
 
 
 def actions(turn: Turn, one: Attempt, *names: str) -> list[tuple[Any, ...]]:

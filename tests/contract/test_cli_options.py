@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from niceeval.adapter import ActionCalled
+from niceeval.adapters.codex._skills import skill_read
 from niceeval.adapters.gemini_cli._transcript import Transcript as GeminiCli
 from niceeval.adapters.opencode._transcript import Transcript as OpenCode
+from niceeval.cli_agent import Skill
 from niceeval.testing.scenarios import Scenario, call, mcp, say
-from tests.contract.cli_rows import attempt, run
-from tests.contract.cli_ways import LETTERS, PROBE_WORD, WAYS, actions, offering
+from tests.contract.cli_rows import attempt, run, shown
+from tests.contract.cli_ways import LETTERS, PROBE_WORD, SKILL, SKILL_SAYS, WAYS, actions, offering, skill_file, written
 
 slow = pytest.mark.slow
 DOCUMENT = Path(__file__).parents[2] / "docs" / "coding-agents.md"
@@ -63,15 +65,67 @@ def test_a_server_of_the_protocol(name: str) -> None:
     """The model calls a tool of a real server: it goes by the one name, with what the server answered; where the server
     says that it failed, it failed."""
     ways = WAYS[name]
-    works, fails = mcp("letters", "count_letters", text="abcde"), mcp("letters", "count_letters", text="")
+    works, fails = mcp("my-letters", "count_letters", text="abcde"), mcp("my-letters", "count_letters", text="")
     letters = Scenario("letters", [*ways.finds, call(works), call(fails), say("Counted.")])
 
     async def counts() -> None:
         async with attempt(ways.cli, scenarios=[letters], mcp_servers=[LETTERS]) as one:
             turn = await one.send("SCENARIO:letters please")
-            called = actions(turn, one, "mcp__letters__count_letters")
+            called = actions(turn, one, "mcp__my-letters__count_letters")
             assert called[0][1:] == ({"text": "abcde"}, "completed", f"5 letters, says {PROBE_WORD}")
             assert [one[1:3] for one in called[1:]] == [({"text": ""}, "failed")]
             assert (turn.status, one.codes) == ("completed", [])
 
     run(counts())
+
+
+@pytest.mark.parametrize(
+    ("given", "skill"),
+    [
+        ({"cmd": "cat /home/skills/review/SKILL.md"}, "review"),
+        ({"cmd": "sed -n '1,120p' \"/home/my skills/review/SKILL.md\""}, "review"),
+        ({"command": ["bash", "-lc", "head -n 50 skills/review/SKILL.md"]}, "review"),
+        ({"command": ["cat", "skills/review/SKILL.md"]}, "review"),
+        ({"cmd": "cat skills/review/SKILL.md && rm -rf build"}, None),
+        ({"cmd": "cat skills/review/SKILL.md\nrm -rf build"}, None),
+        ({"cmd": "cat skills/review/SKILL.md > note.txt"}, None),
+        ({"cmd": "cat skills/review/SKILL.md $(touch here)"}, None),
+        ({"cmd": "cat skills/review/SKILL.md skills/other/SKILL.md"}, None),
+        ({"cmd": "rm skills/review/SKILL.md"}, None),
+        ({"cmd": "sed -i s/a/b/ skills/review/SKILL.md"}, None),
+        ({"cmd": "sed -i -n 1p skills/review/SKILL.md"}, None),
+        ({"cmd": "cat SKILL.md"}, None),
+        ({"cmd": "cat 'skills/review/SKILL.md"}, None),
+        ({"cmd": "cat " + "x" * 3_000 + "/SKILL.md"}, None),
+        ({"cmd": 5}, None),
+        (None, None),
+    ],
+)
+def test_which_command_of_codex_loads_a_skill(given: Any, skill: str | None) -> None:
+    """One that reads the skill's file and does nothing else."""
+    assert skill_read(given) == skill
+
+
+@slow
+@pytest.mark.parametrize("name", offering("skills"))
+def test_a_skill(name: str, tmp_path: Path) -> None:
+    """The model is told of the skill before it loads it, has what it says afterwards, and loading is one action that is
+    the same for all of them."""
+    ways = WAYS[name]
+    folder = written(tmp_path / SKILL, {"SKILL.md": skill_file(SKILL, SKILL_SAYS)})
+    steps = [lambda request: call(ways.loads(request)), say("Read.")]
+
+    async def loads() -> None:
+        async with attempt(
+            ways.cli, scenarios=[Scenario("skill", steps)], skills=[Skill(folder)], **ways.needs()
+        ) as one:
+            turn = await one.send("SCENARIO:skill please")
+            first, *_, last = one.server.calls("skill")
+            assert SKILL in json.dumps(first.body)
+            assert SKILL_SAYS not in json.dumps(first.body)
+            assert SKILL_SAYS in json.dumps(last.body)
+            ((_, given, status, _),) = actions(turn, one, "load_skill")
+            assert (given["skill"], status) == (SKILL, "completed")
+            assert [event for event in shown(turn, one) if event.get("tool") == "shell"] == []
+
+    run(loads())

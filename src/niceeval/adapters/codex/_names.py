@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from typing import Any, Final
 
 from niceeval.adapter import Usage
@@ -27,6 +29,7 @@ TOOLS: Final = ToolNames(
 )
 """The tools of the Codex CLI."""
 
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_]")
 SPAWN: Final = "spawn_agent"
 """The tool that hands work to a subagent."""
 
@@ -55,6 +58,11 @@ def difference(later: Usage, earlier: Usage) -> Usage | None:
     if any(value is not None and value < 0 for value in parts.values()):
         return None
     return Usage(**parts)
+
+
+def server_named(shown: str, servers: Collection[str]) -> str:
+    """The MCP server of a name that Codex shows its model: it has `_` for what its rules of names do not allow."""
+    return next((name for name in servers if _UNSAFE.sub("_", name) == shown), shown)
 
 
 def mcp_outcome(item: object) -> Any:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 from niceeval.adapter import Usage
-from niceeval.adapters.codex._names import SPAWN, TOOLS, mcp_outcome, usage_of
+from niceeval.adapters.codex._names import SPAWN, TOOLS, mcp_outcome, server_named, usage_of
+from niceeval.adapters.codex._skills import skill_read
 from niceeval.turn_building import (
+    LOAD_SKILL,
     JsonLines,
     JsonObject,
     SeenIds,
@@ -56,7 +58,8 @@ _OWN: Final = frozenset({"shell", "file_edit"})
 class Rollout:
     """Reads what one turn wrote to a rollout file, into the builder that it is given.
 
-    `skip_turns` is the number of earlier turns in the bytes that are fed; 0 where they begin with this one.
+    `skip_turns` is the number of earlier turns in the bytes that are fed; 0 where they begin with this one. `servers`
+    are the names of the MCP servers that Codex was given.
     After `finish`: `complete` says that the turn is there from its begin to its end and all of it was readable;
     `usage` is what the turn used, `thread_total` the thread's running total, `last_message` the answer.
     """
@@ -67,12 +70,14 @@ class Rollout:
         *,
         skip_turns: int = 0,
         child: bool = False,
+        servers: Collection[str] = (),
         after_message: Callable[[], None] | None = None,
     ) -> None:
         self._builder = builder
         self._lines = JsonLines()
         self._skip = skip_turns
         self._child = child
+        self._servers = servers
         self._after_message = after_message
         self._ordinal = -1
         self._out_of_order = False
@@ -209,10 +214,14 @@ class Rollout:
             return
         space = text_of(payload, "namespace")
         if space is not None and space.startswith("mcp__") and not name.startswith("mcp__"):
-            name = mcp_name(space.removeprefix("mcp__").strip("_"), name)
+            name = mcp_name(server_named(space.removeprefix("mcp__").strip("_"), self._servers), name)
         given = _input(payload, kind)
         tool = TOOLS.canonical(name)
-        self._builder.called(call_id, name, given, tool)
+        skill = skill_read(given) if tool == "shell" else None
+        if skill is None:
+            self._builder.called(call_id, name, given, tool)
+        else:
+            self._builder.called(call_id, LOAD_SKILL, {**object_of(given), "skill": skill})
         if tool in _OWN and len(self._own) < MAX_OPEN_STATES:
             self._own.add(call_id)
         if name == SPAWN:
@@ -257,11 +266,13 @@ class Rollout:
         self._builder.result(call_id, None, "failed" if failed else "completed")
 
 
-def read_children(builder: TurnBuilder, main: Rollout, children: Iterable[Iterable[bytes]]) -> bool:
+def read_children(
+    builder: TurnBuilder, main: Rollout, children: Iterable[Iterable[bytes]], servers: Collection[str] = ()
+) -> bool:
     """The rollouts of subagents: their calls, what they used, and how they ended. Whether all of them were whole."""
     whole, found = True, 0
     for chunks in children:
-        child = Rollout(builder, child=True)
+        child = Rollout(builder, child=True, servers=servers)
         for chunk in chunks:
             child.feed(chunk)
         child.finish()

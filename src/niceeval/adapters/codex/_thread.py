@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -35,11 +36,13 @@ class _Thread:
 _THREAD: Final = SessionSlot[_Thread]("codex thread", default=_Thread)
 
 
-async def read_thread(turn: CliTurn, words: list[str], timeout: float | None) -> tuple[CliRun, Collected]:
-    """Run the turn, and read it from its events and from its rollout files."""
+async def read_thread(
+    turn: CliTurn, words: list[str], timeout: float | None, servers: Collection[str]
+) -> tuple[CliRun, Collected]:
+    """Run the turn, and read it from its events and from its rollout files. `servers`: the MCP servers' names."""
     thread = turn.ctx.session.get(_THREAD)
     going_on = turn.session_id is not None
-    transcript = Transcript(total_before=thread.total if going_on else None, resumed=going_on)
+    transcript = Transcript(total_before=thread.total if going_on else None, resumed=going_on, servers=servers)
     run = await turn.run(words, stdin=turn.prompt, reader=transcript, timeout=timeout)
     turn.continues_as(transcript.thread_id)
     before, now = thread.files, await _files(turn)

@@ -7,13 +7,15 @@ compaction: the rollout file has them. Where it is there and whole, what happene
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final, Literal, TypeAlias
 
 from niceeval.adapter import Coverage, EvidenceCoverage, Usage
 from niceeval.adapters.codex._names import SPAWN, difference, mcp_outcome, usage_of
 from niceeval.adapters.codex._rollout import Rollout, read_children
+from niceeval.adapters.codex._skills import skill_read
 from niceeval.turn_building import (
+    LOAD_SKILL,
     Collected,
     JsonLines,
     JsonObject,
@@ -57,9 +59,13 @@ class Transcript:
 
     `total_before` is the thread's running total when the turn began: `thread_total` of the turn before. It is needed
     where the rollout file is not whole, for Codex counts tokens per thread. `resumed` says that there was one.
+    `servers` are the names of the MCP servers that it was given: the rollout file has them changed.
     """
 
-    def __init__(self, *, total_before: Usage | None = None, resumed: bool = False) -> None:
+    def __init__(
+        self, *, total_before: Usage | None = None, resumed: bool = False, servers: Collection[str] = ()
+    ) -> None:
+        self._servers = servers
         self._lines = JsonLines()
         self._builder = TurnBuilder(coverage)
         self._before = total_before
@@ -203,7 +209,7 @@ class Transcript:
             place_errors()
 
         place_errors()
-        rollout = Rollout(builder, skip_turns=skip_turns, after_message=after_message)
+        rollout = Rollout(builder, skip_turns=skip_turns, servers=self._servers, after_message=after_message)
         for chunk in chunks:
             rollout.feed(chunk)
         rollout.finish()
@@ -219,7 +225,7 @@ class Transcript:
         elif rollout.requests or self._ended == "completed":
             builder.partial("usage", "the rollout file has no usage of this turn")
         self.thread_total = rollout.thread_total or self.thread_total
-        if not read_children(builder, rollout, children):
+        if not read_children(builder, rollout, children, self._servers):
             builder.incomplete("a subagent's rollout was not read whole", ("events", "actions", "usage"))
         return builder
 
@@ -287,7 +293,9 @@ def parse(
 
 def _named(kind: str, item: Any) -> tuple[str, str | None, Any]:
     if kind == "command_execution":
-        return "shell", "shell", {"cmd": _script(text_of(item, "command") or "")}
+        given = {"cmd": _script(text_of(item, "command") or "")}
+        skill = skill_read(given)
+        return ("shell", "shell", given) if skill is None else (LOAD_SKILL, None, {**given, "skill": skill})
     if kind == "file_change":
         return "file_edit", "file_edit", {"changes": list_of(item, "changes")}
     if kind == "web_search":

@@ -24,7 +24,7 @@ from niceeval.cli_agent import (
     merged,
     toml_lines,
 )
-from niceeval.turn_building import Collected
+from niceeval.turn_building import Collected, object_of
 
 PACKAGE = CliPackage(name="codex", command="codex", registry="npm", package="@openai/codex")
 
@@ -186,7 +186,7 @@ class _Given:
             words.append("--dangerously-bypass-hook-trust")
         words += self.args
         words += ["-"] if turn.session_id is None else [turn.session_id, "-"]
-        return await read_thread(turn, words, self.timeout)
+        return await read_thread(turn, words, self.timeout, list(object_of(self.config, "mcp_servers")))
 
 
 def _hooks(hooks: tuple[Hook, ...]) -> dict[str, Any]:

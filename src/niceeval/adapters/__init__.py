@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from niceeval.adapters.bub.agent import bub_agent
     from niceeval.adapters.claude_code.agent import claude_code_agent
     from niceeval.adapters.codex.agent import codex_agent
+    from niceeval.adapters.function.agent import function_agent
     from niceeval.adapters.gemini_cli.agent import gemini_cli_agent
     from niceeval.adapters.opencode.agent import opencode_agent
     from niceeval.adapters.pydantic_ai.agent import pydantic_ai_agent
@@ -27,6 +28,7 @@ __all__ = [
     "bub_agent",
     "claude_code_agent",
     "codex_agent",
+    "function_agent",
     "gemini_cli_agent",
     "opencode_agent",
     "pydantic_ai_agent",
@@ -39,6 +41,7 @@ _MODULES: Final = {
     "bub_agent": "bub.agent",
     "claude_code_agent": "claude_code.agent",
     "codex_agent": "codex.agent",
+    "function_agent": "function.agent",
     "gemini_cli_agent": "gemini_cli.agent",
     "opencode_agent": "opencode.agent",
     "pydantic_ai_agent": "pydantic_ai.agent",

@@ -1,0 +1,1 @@
+"""A service that speaks AG-UI: `niceeval.adapters.ag_ui_agent`."""

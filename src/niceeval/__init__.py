@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from niceeval._drive.structured import JsonSchema
     from niceeval._evidence.prices import Price
     from niceeval._model.failure import EvalFatalError, ExperimentFatalError
+    from niceeval._model.judge import JudgeConfig, JudgeMaterial
 
 __all__ = [
     "EvalContext",
@@ -28,6 +29,8 @@ __all__ = [
     "EvalInfo",
     "ExperimentFatalError",
     "JsonSchema",
+    "JudgeConfig",
+    "JudgeMaterial",
     "Price",
     "__version__",
     "define_config",
@@ -41,6 +44,8 @@ _HOMES = {
     "EvalInfo": "niceeval._discover.specs",
     "ExperimentFatalError": "niceeval._model.failure",
     "JsonSchema": "niceeval._drive.structured",
+    "JudgeConfig": "niceeval._model.judge",
+    "JudgeMaterial": "niceeval._model.judge",
     "Price": "niceeval._evidence.prices",
     "define_config": "niceeval._discover.define_config",
     "define_eval": "niceeval._discover.define_eval",

@@ -29,11 +29,13 @@ _PIECE = 48
 """Characters of base64 text in a row that nobody says by chance."""
 
 
-@check("files-taken", "a file is used or left aside: no error, and its bytes are not in the events")
+@check("files-taken", "a file is used, left aside or refused by agent-input, and its bytes are not in the events")
 def files_taken(evidence: Evidence) -> Answer:
     drive = evidence.get("file")
     if drive is None:
         return absent(evidence, "file", "InputFile(...)")
+    if drive.fault is not None and drive.fault.code == "agent-input":
+        return passed()
     if drive.fault is not None:
         return failed_by(drive.fault, drive.fault.next_step or "leave input.files aside where the agent takes none")
     told = _pieces(evidence.probes.attached().data)

@@ -1,0 +1,1 @@
+"""A Python function that is an agent: `niceeval.adapters.function_agent`."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from niceeval.adapter import InputResponse
-from niceeval.adapters.acp._updates import Updates, objects, rejects, request_of, usage_of
+from niceeval.adapters.acp._updates import Calls, Updates, objects, rejects, request_of, usage_of
 from niceeval.cli_agent import LiveProcess
 from niceeval.turn_building import Collected
 
@@ -30,7 +30,7 @@ class Conversation:
         self._next = 0
         self._session = ""
         self._prompt: int | None = None
-        self._rejected: set[str] = set()
+        self._calls = Calls()
         self._open: dict[str, tuple[object, Mapping[str, Any], str | None]] = {}
         self.about: Mapping[str, Any] = {}
 
@@ -78,7 +78,7 @@ class Conversation:
         await self._process.stop()
 
     async def _turn(self) -> Collected:
-        updates = Updates(self._rejected)
+        updates = Updates(self._calls)
         while True:
             try:
                 message = await self._process.receive(MORE_REQUESTS if self._open else None)
@@ -145,6 +145,7 @@ class Conversation:
         self._prompt = None
         self._open.clear()
         builder = updates.builder
+        refused = bool(self._calls.rejected)
         updates.end()
         builder.reading(self._process.lines, "what the agent said")
         error, result = message.get("error"), message.get("result")
@@ -158,9 +159,8 @@ class Conversation:
         reason = str(result.get("stopReason") or "end_turn")
         if reason in ("max_tokens", "max_turn_requests", "refusal"):
             builder.failed(f"the turn ended early: {reason}")
-        elif reason == "cancelled" and not self._rejected:
+        elif reason == "cancelled" and not refused:
             builder.failed("the agent says that the turn was cancelled")
-        self._rejected = set()
         return builder.build()
 
     async def _cancel(self) -> None:
@@ -179,11 +179,12 @@ class Conversation:
             if message.get("id") == self._prompt and "method" not in message:
                 break
             await self._refuse(message)
-        self._prompt, self._rejected = None, set()
+        self._prompt = None
+        self._calls.rejected.clear()
 
     def _reject(self, call_id: str | None) -> None:
         if call_id is not None:
-            self._rejected.add(call_id)
+            self._calls.rejected.add(call_id)
 
     async def _ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """A request whose answer is waited for, before any turn."""

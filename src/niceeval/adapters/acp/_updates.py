@@ -48,13 +48,43 @@ _SILENT = frozenset(
 _REJECTING = ("reject_once", "reject_always")
 
 
-class Updates:
-    """The updates of one turn, as they come. `rejected` are calls that the human refused."""
+class Calls:
+    """The tool calls of a session: a call may be asked for in one turn and done in the next, and is said once.
 
-    def __init__(self, rejected: set[str]) -> None:
+    `rejected` are those that the human refused since the last prompt, `ended` those with an outcome.
+    """
+
+    def __init__(self) -> None:
+        self.rejected: set[str] = set()
+        self.ended: set[str] = set()
+        self._known: dict[str, dict[str, Any]] = {}
+        self._said: set[str] = set()
+
+    def learn(self, call_id: str, update: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What is known of a call by now."""
+        known = self._known.setdefault(call_id, {})
+        known.update({key: update[key] for key in ("kind", "title", "rawInput") if update.get(key) is not None})
+        return known
+
+    def say(self, call_id: str) -> Mapping[str, Any] | None:
+        """What is known of a call that is to be said now; None where it was."""
+        if call_id in self._said:
+            return None
+        self._said.add(call_id)
+        return self._known.get(call_id, {})
+
+    @property
+    def unsaid(self) -> list[str]:
+        """Calls that were announced and not said yet."""
+        return [call_id for call_id in self._known if call_id not in self._said]
+
+
+class Updates:
+    """The updates of one turn, as they come."""
+
+    def __init__(self, calls: Calls) -> None:
         self.builder = TurnBuilder(coverage)
-        self._rejected = rejected
-        self._inputs: dict[str, dict[str, Any]] = {}
+        self._calls = calls
 
     def take(self, params: Mapping[str, Any]) -> None:
         """One `session/update`."""
@@ -77,18 +107,18 @@ class Updates:
         if not call_id:
             self.builder.unknown("tool_call without an id", ("events", "actions"))
             return
-        known = self._inputs.setdefault(call_id, {})
-        known.update({key: update[key] for key in ("kind", "title", "rawInput") if update.get(key) is not None})
-        status = update.get("status")
-        # Its input may come with a later update, and a call is kept once: it is said when there is something to say.
-        if known.get("rawInput") is not None or status in ("completed", "failed"):
+        known, status = self._calls.learn(call_id, update), update.get("status")
+        # A call that is pending may still get its input, and is kept once: it is said when there is something to say.
+        if status in ("completed", "failed") or (status != "pending" and known.get("rawInput") is not None):
             self.called(call_id)
         if status in ("completed", "failed"):
             self._result(call_id, update, failed=status == "failed")
 
     def called(self, call_id: str) -> None:
-        """Say the call, with what is known of it by now."""
-        known = self._inputs.get(call_id, {})
+        """Say the call, with what is known of it by now, unless this turn or an earlier one did."""
+        known = self._calls.say(call_id)
+        if known is None:
+            return
         kind = str(known.get("kind") or "other")
         given = known.get("rawInput")
         shown = {"title": str(known.get("title") or "")} if given is None else given
@@ -99,14 +129,19 @@ class Updates:
         if output is None:
             output = "\n".join(filter(None, map(_content, objects(update.get("content"))))) or None
         status: Literal["rejected", "failed", "completed"] = "failed" if failed else "completed"
-        self.builder.result(call_id, output, "rejected" if call_id in self._rejected else status)
+        self._calls.ended.add(call_id)
+        self.builder.result(call_id, output, "rejected" if call_id in self._calls.rejected else status)
 
     def end(self) -> None:
-        """The turn is over: calls that were announced and never said are said now, refused ones as such."""
-        for call_id in self._inputs:
+        """The turn is over: calls that were announced and never said are said now, and refused ones end as such.
+
+        Some agents say nothing any more of a call that was refused.
+        """
+        for call_id in self._calls.unsaid:
             self.called(call_id)
-            if call_id in self._rejected and not self.builder.has_result(call_id):
-                self.builder.result(call_id, None, "rejected")
+        for call_id in sorted(self._calls.rejected - self._calls.ended):
+            self.builder.result(call_id, None, "rejected")
+        self._calls.rejected.clear()
 
 
 def request_of(rpc_id: object, params: Mapping[str, Any]) -> tuple[InputRequest, str | None]:

@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from niceeval.adapters.a2a.agent import a2a_agent
     from niceeval.adapters.acp.agent import acp_agent
     from niceeval.adapters.ag_ui.agent import ag_ui_agent
     from niceeval.adapters.bub.agent import bub_agent
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
     from niceeval.adapters.codex.agent import codex_agent
     from niceeval.adapters.function.agent import function_agent
     from niceeval.adapters.gemini_cli.agent import gemini_cli_agent
+    from niceeval.adapters.langgraph.agent import langgraph_agent
     from niceeval.adapters.opencode.agent import opencode_agent
     from niceeval.adapters.pydantic_ai.agent import pydantic_ai_agent
     from niceeval.adapters.ui_message_stream.agent import ui_message_stream_agent
 
 __all__ = [
+    "a2a_agent",
     "acp_agent",
     "ag_ui_agent",
     "bub_agent",
@@ -30,12 +33,14 @@ __all__ = [
     "codex_agent",
     "function_agent",
     "gemini_cli_agent",
+    "langgraph_agent",
     "opencode_agent",
     "pydantic_ai_agent",
     "ui_message_stream_agent",
 ]
 
 _MODULES: Final = {
+    "a2a_agent": "a2a.agent",
     "acp_agent": "acp.agent",
     "ag_ui_agent": "ag_ui.agent",
     "bub_agent": "bub.agent",
@@ -43,6 +48,7 @@ _MODULES: Final = {
     "codex_agent": "codex.agent",
     "function_agent": "function.agent",
     "gemini_cli_agent": "gemini_cli.agent",
+    "langgraph_agent": "langgraph.agent",
     "opencode_agent": "opencode.agent",
     "pydantic_ai_agent": "pydantic_ai.agent",
     "ui_message_stream_agent": "ui_message_stream.agent",

@@ -1,0 +1,1 @@
+"""An agent that speaks A2A: `niceeval.adapters.a2a_agent`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, TypedDict
 
@@ -159,6 +160,24 @@ def test_messages_without_an_id_are_not_taken_for_new() -> None:
     assert turn.events == ()
     assert {"messages", "actions"} <= lowered(turn)
     assert texts(converter.to_turn([AIMessage("first")])) == ["first"]
+
+
+@pytest.mark.parametrize("modes", [MODES, "updates", "values"])
+def test_nodes_that_make_their_own_messages(modes: Any) -> None:
+    """A node gives messages without an id, and the state gives them one, or does not: each is taken once, or not at all
+    where it may be an older one."""
+
+    def graph(adds: Any) -> Any:
+        builder = StateGraph(TypedDict("State", {"messages": Annotated[list[Any], adds]}))  # type: ignore[operator]
+        builder.add_node("node", lambda state: {"messages": [AIMessage("hi")]})
+        builder.add_edge(START, "node")
+        builder.add_edge("node", END)
+        return builder.compile(checkpointer=InMemorySaver())
+
+    assert texts(streamed(graph(add_messages), modes=modes)) == ["hi"]
+    turn = streamed(graph(operator.add), {"messages": [HumanMessage("q")]}, modes=modes)
+    assert texts(turn) == ([] if modes == "values" else ["hi"])
+    assert ("messages" in lowered(turn)) == (modes == "values")
 
 
 def test_tool_failure() -> None:
@@ -368,9 +387,7 @@ def test_parallel_tools() -> None:
 
 def test_call_ids_that_come_again() -> None:
     """A model that numbers the calls of each answer afresh: two calls stay two, also across turns."""
-    from niceeval.converters._call_ids import CallIds
-
-    ids = CallIds()
+    ids = converter.CallIds()
     graph = agent(
         says("", ("0", "add", {"a": 1, "b": 2})),
         says("", ("0", "add", {"a": 3, "b": 4})),

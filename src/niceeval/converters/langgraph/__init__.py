@@ -6,6 +6,7 @@
 Works on the frameworks' objects and on their JSON forms; imports nothing of them.
 """
 
+from niceeval.converters._call_ids import CallIds
 from niceeval.converters.langgraph._interrupts import APPROVE, REJECT, Pause, Resume, pauses, resume_values
 from niceeval.converters.langgraph._messages import usage_of
 from niceeval.converters.langgraph._run import (
@@ -22,6 +23,7 @@ from niceeval.converters.langgraph._run import (
 __all__ = [
     "APPROVE",
     "REJECT",
+    "CallIds",
     "Pause",
     "Reading",
     "Resume",

@@ -19,10 +19,9 @@ from niceeval.converters.langgraph._messages import (
     kind_of,
     text_of_content,
 )
+from niceeval.converters.langgraph._thread import Thread
 from niceeval.turn_building import FROM_EVENTS, Collected, TurnBuilder
 
-MAX_MESSAGES: Final = 20_000
-"""The most messages that are held of one turn."""
 MAX_PIECES: Final = 1_000_000
 """Characters that are held of texts that come in pieces, in case that they never come whole."""
 
@@ -101,6 +100,8 @@ class Reading:
     `ids` are a conversation's, so that a call id that comes again in a later turn is told apart. `data=False` where no
     structured answer was asked for. `usage` is the run's, where it was counted otherwise than in its messages.
     `messages_key` names the messages in the state.
+
+    `steps` counts the steps of nodes that have come.
     """
 
     def __init__(
@@ -115,16 +116,14 @@ class Reading:
         messages_key: str = "messages",
     ) -> None:
         self._builder = TurnBuilder(coverage)
-        self._before = frozenset(before)
+        self._first_turn = not before
+        self._thread = Thread(before)
         self._subagents = subagents
         self._rejected = rejected
         self._ids = ids or CallIds()
         self._wants_data = data
         self._usage = usage
         self._key = messages_key
-        self._order: list[object] = []
-        self._said: set[str] = set()
-        self._held: set[str] = set()
         self._interrupts: list[object] = []
         self._breakpoint = False
         self._data: Any = None
@@ -135,11 +134,12 @@ class Reading:
         self._namespaces = False
         self._from_state = False
         self._removed = False
+        self.steps = 0
 
     @property
     def seen(self) -> frozenset[str]:
         """The keys of all messages that this thread has shown so far."""
-        return self._before | self._held
+        return self._thread.seen
 
     @property
     def pauses(self) -> list[Pause]:
@@ -156,8 +156,8 @@ class Reading:
         if not isinstance(value, list) and field(value, self._key) is None:
             self._builder.incomplete(f"the graph's state has no {self._key!r}", (*FROM_EVENTS, "usage"))
         for message in _messages_of(value, self._key):
-            self._take(message, spoken=True)
-        self._structured(value, new=not self._before)
+            self._thread.take(message, "state", spoken=True)
+        self._structured(value, new=self._first_turn)
 
     def add(self, part: object) -> None:
         """One part of a stream, in whichever form its modes and version gave it."""
@@ -180,7 +180,7 @@ class Reading:
     def _values(self, payload: object, inner: bool) -> None:
         self._interrupts += _interrupts_of(payload)
         for message in _messages_of(_value_of(payload), self._key):
-            self._take(message, spoken=not inner)
+            self._thread.take(message, "values", spoken=not inner)
         if not inner:
             self._structured(payload, new=False)
 
@@ -190,6 +190,7 @@ class Reading:
                 self._interrupts += items(update)
                 self._breakpoint |= not update
                 continue
+            self.steps += 1
             for part in items(update) or [update]:
                 if not isinstance(part, Mapping) and not hasattr(part, self._key):
                     continue
@@ -198,7 +199,7 @@ class Reading:
                 if any(kind_of(message) == "remove" for message in messages) and not summarised and not inner:
                     self._removed = True
                 for message in messages:
-                    self._take(message, spoken=not inner)
+                    self._thread.take(message, "updates", spoken=not inner)
                 if not inner:
                     self._structured(part, new=True)
 
@@ -217,62 +218,63 @@ class Reading:
             self._data = found
             self._data_is_new |= new
 
-    def _take(self, message: object, *, spoken: bool) -> None:
-        key = key_of(message)
-        if key is None:
-            if kind_of(message) not in ("human", "system"):
-                self._without_key(message)
-            return
-        if key in self._before:
-            return
-        if spoken:
-            self._said.add(key)
-        if key not in self._held and len(self._order) < MAX_MESSAGES:
-            self._held.add(key)
-            self._order.append(message)
-        elif key not in self._held:
-            self._builder.incomplete(f"the turn has more than {MAX_MESSAGES:,} messages")
-
-    def _without_key(self, message: object) -> None:
-        if self._before or not self._from_state:
-            # Whether it is new cannot be told, and what an earlier turn said proves nothing of this one.
-            self._builder.incomplete("a message has no id, so it may be of an earlier turn", (*FROM_EVENTS, "usage"))
-        else:
-            self._order.append(message)
-
     # The end ----------------------------------------------------------------------------------------------------
 
-    def finish(self, *, error: BaseException | None = None, usage: Usage | None = None) -> Collected:
-        """The turn. `error` is what ended the run, where it raised; `usage` as above, where it is known by now."""
+    def finish(
+        self, *, error: BaseException | None = None, usage: Collection[Usage] | None = None, uncounted: int = 0
+    ) -> Collected:
+        """The turn. `error` is what ended the run, where it raised. `usage` is what each request to a model used, where
+        that was counted otherwise than in the messages, and `uncounted` the number of requests that it is not known of.
+        """
         builder = self._builder
-        counted = usage or self._usage
+        counted = usage if self._usage is None else [self._usage]
+        messages = self._messages()
         reader = MessageReader(
             builder,
             ids=self._ids,
-            answer_tools=answer_tools(self._order, self._data),
+            answer_tools=answer_tools([message for message, _ in messages], self._data),
             subagents=self._subagents or {},
             rejected=self._rejected,
             count_usage=counted is None,
         )
-        for message in self._order:
-            key = key_of(message)
-            reader.read(message, spoken=key is None or key in self._said)
+        for message, spoken in messages:
+            reader.read(message, spoken=spoken)
         if self._removed:
             builder.compaction("messages were removed from the state")
         open_calls = reader.finish()
         if counted is not None:
-            builder.add_usage(counted)
+            self._usage_from_outside(counted, uncounted, sum(kind_of(message) == "ai" for message, _ in messages))
         self._unfinished_texts()
         self._what_modes_hide(reader)
-        self._answer(reader)
+        self._answer(reader, messages)
         if error is not None:
             self._ended_badly(error, open_calls)
         else:
             self._stopped()
         return builder.build()
 
+    def _messages(self) -> list[tuple[object, bool]]:
+        messages, uncertain = self._thread.messages()
+        if uncertain:
+            # What an earlier turn said proves nothing of this one.
+            self._builder.incomplete("a message has no id, so it may be of an earlier turn", (*FROM_EVENTS, "usage"))
+        if self._thread.left_out:
+            self._builder.incomplete(f"{self._thread.left_out:,} messages are more than what is kept of a turn")
+        return messages
+
+    def _usage_from_outside(self, usage: Collection[Usage], uncounted: int, answers: int) -> None:
+        requests = uncounted + sum(used.requests or 0 for used in usage)
+        for used in usage:
+            self._builder.add_usage(used)
+        if not usage:
+            self._builder.unavailable("usage", "the model's answers came without token counts")
+        elif uncounted:
+            self._builder.partial("usage", f"{uncounted} of the model's answers came without token counts")
+        elif requests and requests < answers:
+            self._builder.partial("usage", "an answer came from elsewhere than a model of LangChain")
+
     def _unfinished_texts(self) -> None:
-        lost = {key: texts for key, texts in self._pieces.items() if key not in self._held and key not in self._before}
+        lost = {key: texts for key, texts in self._pieces.items() if not self._thread.holds(key)}
         for texts in lost.values():
             self._builder.message("".join(texts))
         if lost and self._modes - {"messages"}:
@@ -290,10 +292,10 @@ class Reading:
             names = ", ".join(sorted(set(self._subagents.values())))
             builder.incomplete(f"what these did inside is not in the state: {names}", ("events", "actions"))
 
-    def _answer(self, reader: MessageReader) -> None:
+    def _answer(self, reader: MessageReader, messages: list[tuple[object, bool]]) -> None:
         if self._data is None:
             return
-        if not self._data_is_new and reader.answered is None and not self._last_text_is_data():
+        if not self._data_is_new and reader.answered is None and not self._last_text_is_data(messages):
             # A state keeps the structured answer of an earlier turn.
             if self._wants_data and not self._modes & {"updates"}:
                 self._builder.partial("data", "whether the structured answer is of this turn is not known")
@@ -304,8 +306,8 @@ class Reading:
         if self._wants_data:
             self._builder.data(_plain(self._data))
 
-    def _last_text_is_data(self) -> bool:
-        texts = [text_of_content(field(message, "content")) for message in self._order if kind_of(message) == "ai"]
+    def _last_text_is_data(self, messages: list[tuple[object, bool]]) -> bool:
+        texts = [text_of_content(field(message, "content")) for message, _ in messages if kind_of(message) == "ai"]
         try:
             return bool(texts) and json.loads(texts[-1]) == _plain(self._data)
         except (ValueError, RecursionError):

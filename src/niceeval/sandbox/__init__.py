@@ -24,7 +24,7 @@ from niceeval._model.sandbox import (
     SandboxSpec,
     StandingSandbox,
 )
-from niceeval.sandbox.clouds import daytona_sandbox, e2b_sandbox, vercel_sandbox
+from niceeval.sandbox.clouds import daytona_sandbox, e2b_sandbox, modal_sandbox, vercel_sandbox
 from niceeval.sandbox.custom import define_sandbox
 from niceeval.sandbox.docker import Mount, docker_sandbox
 from niceeval.sandbox.local import local_sandbox
@@ -49,5 +49,6 @@ __all__ = [
     "docker_sandbox",
     "e2b_sandbox",
     "local_sandbox",
+    "modal_sandbox",
     "vercel_sandbox",
 ]

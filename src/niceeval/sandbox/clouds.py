@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 
 from niceeval._model.json_types import JsonValue
 from niceeval._model.sandbox import SandboxSpec
 from niceeval.sandbox.arguments import SpecArguments
+
+MODAL_WORKDIR = "/root/workspace"
+"""Where an agent works in a sandbox of Modal, whose images have root as their user."""
 
 
 def e2b_sandbox(
@@ -56,6 +60,45 @@ def daytona_sandbox(
         "env": dict(arguments.texts("env")),
     }
     return _spec("daytona", options, snapshot or image, 10, arguments.pool())
+
+
+def modal_sandbox(
+    *,
+    image: str | None = None,
+    image_id: str | None = None,
+    app: str = "niceeval",
+    workdir: str = MODAL_WORKDIR,
+    cpu: float | None = None,
+    memory: int | None = None,
+    block_network: bool = False,
+    env: Mapping[str, str] | None = None,
+    warm_pool: int = 0,
+) -> SandboxSpec:
+    """A Modal sandbox (extra `modal`; `MODAL_TOKEN_ID` and `MODAL_TOKEN_SECRET`).
+
+    `image`: a reference of a public registry. `image_id`: an image that is at Modal already (`im-...`). Modal's own
+    Debian with neither. `app`: the app of your workspace that holds the sandboxes; it is made where it is missing.
+    `cpu` in cores and `memory` in MiB are what is reserved; Modal's own amounts otherwise. `block_network`: no network.
+
+    Raises ProjectError (`bad-argument`).
+    """
+    arguments = SpecArguments("modal_sandbox", dict(locals()))
+    if image is not None and image_id is not None:
+        raise arguments.error("image", "and image_id are both given", 'modal_sandbox(image="python:3.12-slim")')
+    folder = arguments.text("workdir") or MODAL_WORKDIR
+    if not folder.startswith("/") or posixpath.normpath(folder) == "/":
+        raise arguments.error("workdir", f"is {folder!r}; it is an absolute folder", f'workdir="{MODAL_WORKDIR}"')
+    options: dict[str, JsonValue] = {
+        "image": arguments.text("image"),
+        "image_id": arguments.text("image_id"),
+        "app": arguments.text("app") or "niceeval",
+        "workdir": posixpath.normpath(folder),
+        "cpu": arguments.seconds("cpu"),
+        "memory": arguments.count("memory"),
+        "block_network": arguments.flag("block_network"),
+        "env": dict(arguments.texts("env")),
+    }
+    return _spec("modal", options, image or image_id, 10, arguments.pool())
 
 
 def _spec(name: str, options: dict[str, JsonValue], detail: str | None, concurrency: int, pool: int) -> SandboxSpec:

@@ -30,14 +30,16 @@ class Place:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="niceeval-service-"))
 
-    async def start(self, argv: Sequence[str], env: Mapping[str, str]) -> asyncio.subprocess.Process:
+    async def start(
+        self, argv: Sequence[str], env: Mapping[str, str], *, stdin: int = asyncio.subprocess.DEVNULL
+    ) -> asyncio.subprocess.Process:
         """A process with pipes, in a session of its own."""
         given = {"PATH": os.environ["PATH"], "HOME": str(self.folder), **env, _MARK: str(self.folder)}
         return await asyncio.create_subprocess_exec(
             *argv,
             env=given,
             cwd=self.folder,
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=stdin,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,

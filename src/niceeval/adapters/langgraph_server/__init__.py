@@ -1,0 +1,1 @@
+"""A graph that a LangGraph server runs: `niceeval.adapters.langgraph_server_agent`."""

@@ -1,0 +1,102 @@
+"""A whole run, or what is left of one that raised, as a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from niceeval.adapter import Coverage, EvidenceCoverage, Turn
+from niceeval.converters._attributes import field, items
+from niceeval.converters._call_ids import CallIds
+from niceeval.converters.openai_agents._items import ItemReader
+from niceeval.converters.openai_agents._usage import add_run_usage
+from niceeval.turn_building import FROM_EVENTS, Collected, TurnBuilder
+
+coverage: Final = EvidenceCoverage.complete_except(
+    actions=Coverage.partial("a tool that answers for its own failures looks like one that did well"),
+)
+"""A run's items are all that its agents did, but a result does not say whether the tool failed."""
+
+situations: Final[Mapping[str, str]] = {
+    "success": "tested",
+    "tool failure": "tested",
+    "refusal by a human": "tested",
+    "parallel tools": "tested",
+    "nested agent": "tested",
+    "empty answer": "tested",
+    "multi-part content": "tested",
+    "structured output": "tested",
+    "cached and reasoning tokens": "tested",
+    "error mid-stream": "tested",
+}
+"""What can happen in a run -> "tested", or why the SDK does not show it."""
+
+
+def to_turn(run: object, **how: Any) -> Turn:
+    """The turn of a run; arguments as `collected`, whose diagnostics it leaves out."""
+    return collected(run, **how).turn
+
+
+def collected(
+    run: object,
+    *,
+    after: object = None,
+    error: BaseException | None = None,
+    failed: Collection[str] = (),
+    rejected: Collection[str] = (),
+    data: bool = True,
+    ids: CallIds | None = None,
+) -> Collected:
+    """The turn of a run, and what has to be said about it.
+
+    `run` is a run's result, a list of its items, or None with the `error` that ended it, which carries what the turns
+    before had done. `after` is the result of the run that paused and that this one goes on from: the SDK says its items
+    and counts its tokens again, and they are cut. `failed` and `rejected` are the ids of calls of which you know that,
+    from a `tool_error_formatter` and from what you answered. `data=False` where no structured answer was asked for.
+    `ids` are a conversation's, so that a call id that comes again in a later turn is told apart.
+    """
+    builder = TurnBuilder(coverage)
+    if run is None:
+        run = field(error, "run_data")
+    reader = ItemReader(builder, ids or CallIds(), failed, rejected)
+    before = items(field(after, "new_items"))
+    all_items = items(run) if field(run, "new_items") is None else items(field(run, "new_items"))
+    reader.recall(before)
+    reader.items(all_items[len(before) :])
+    reader.rejected_inside()
+    if error is not None:
+        _ended_badly(reader, error)
+    else:
+        _ended(reader, run, data)
+    usage = field(field(run, "context_wrapper"), "usage")
+    if usage is not None:
+        add_run_usage(builder, usage, field(field(after, "context_wrapper"), "usage"))
+    return builder.build()
+
+
+def _ended(reader: ItemReader, run: object, data: bool) -> None:
+    approvals = items(field(run, "interruptions"))
+    if approvals:
+        reader.interruptions(approvals)
+        return
+    output = field(run, "final_output")
+    if isinstance(output, str) and output and not reader.spoke:
+        # The app took a tool's result for the answer; that is what the user reads.
+        reader.builder.message(output)
+    if data and output is not None and not isinstance(output, str):
+        reader.builder.data(output)
+    reader.ended(output, True)
+
+
+def _ended_badly(reader: ItemReader, error: BaseException) -> None:
+    builder = reader.builder
+    if type(error).__name__ != "MaxTurnsExceeded":
+        builder.incomplete(
+            f"{type(error).__name__} ended the run: what was done since the turn before is not there",
+            (*FROM_EVENTS, "usage"),
+        )
+    reader.ended(None, False)
+    refusal = field(error, "refusal")
+    if isinstance(refusal, str):
+        builder.message(refusal)
+    builder.failed(f"{type(error).__name__}: {error}")

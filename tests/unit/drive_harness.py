@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from niceeval import EvalContext, Price
+from niceeval import EvalContext, JudgeConfig, Price
 from niceeval._base.errors import Place
 from niceeval._base.guest import GuestHost
 from niceeval._base.threads import DaemonThreads
@@ -26,6 +26,7 @@ from niceeval._discover.specs import ConfigSpec, EvalSpec, ExperimentSpec
 from niceeval._drive.driver import Driver
 from niceeval._model.assertion import AssertionResult
 from niceeval._model.coverage import complete_evidence_coverage
+from niceeval._model.judgement import StoredJudgement
 from niceeval._model.result import AttemptResult, LogLine
 from niceeval._plan.plan import AttemptPlan, RunPlan
 from niceeval._run.attempt import run_attempt
@@ -90,6 +91,7 @@ class Ran:
     events: list[dict[str, Any]]
     logs: tuple[LogLine, ...]
     driver: Driver
+    judgements: tuple[StoredJudgement, ...] = ()
 
     @property
     def outcomes(self) -> list[str]:
@@ -124,6 +126,7 @@ def run_eval(
     timeout: float = 20.0,
     grace: float = 1.0,
     root: Path | None = None,
+    judge: JudgeConfig | None = None,
 ) -> Ran:
     """Run the function as one attempt and seal it. `root` is the project; without one, the function's folder."""
     file = Path(function.__code__.co_filename)
@@ -138,6 +141,7 @@ def run_eval(
         agent=(script or agent()).agent,
         model=model,
         flags=dict(flags or {}),
+        judge=judge,
     )
     attempt = AttemptPlan(index=0, eval=eval_spec, experiment=experiment, attempt=0, timeout=timeout)
     plan = RunPlan(
@@ -166,7 +170,9 @@ async def _run(attempt: AttemptPlan, plan: RunPlan, grace: float) -> Ran:
     # The stored form has to exist: what cannot be encoded would be lost with its attempt.
     msgspec.json.encode(sealed.result)
     events = [] if sealed.events is None else msgspec.json.decode(sealed.events)
-    return Ran(result=sealed.result, events=events, logs=sealed.logs, driver=finished.driver)
+    return Ran(
+        result=sealed.result, events=events, logs=sealed.logs, driver=finished.driver, judgements=sealed.judgements
+    )
 
 
 def _silent(phase: Any, turn: Any = None, text: Any = None, current: Any = None, total: Any = None) -> None:

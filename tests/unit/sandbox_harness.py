@@ -11,6 +11,7 @@ from niceeval._base.errors import Place
 from niceeval._base.guest import GuestHost
 from niceeval._base.threads import DaemonThreads
 from niceeval._discover.specs import ConfigSpec, EvalSpec, ExperimentSpec
+from niceeval._judging.desk import JudgeDesk
 from niceeval._plan.plan import AttemptPlan, RunPlan
 from niceeval._record.writer import SealedAttempt
 from niceeval._run.attempt import RunningAttempt
@@ -81,7 +82,7 @@ async def _run(
     )
     try:
         assert await sandboxes.open(experiment) is None
-        running = RunningAttempt(attempt, plan, host, "case", _silent, DEFAULT_LIMITS, sandboxes)
+        running = RunningAttempt(attempt, plan, host, "case", _silent, DEFAULT_LIMITS, sandboxes, desk=JudgeDesk())
         finished = await running.run()
     finally:
         await sandboxes.close()

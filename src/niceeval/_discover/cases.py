@@ -148,6 +148,7 @@ def _spec(found: Found, case: str | None = None, given: object = MISSING, row: o
         tags=definition.tags,
         timeout=definition.timeout,
         diff=definition.diff,
+        judge=definition.judge,
         metadata=definition.metadata,
         row=row,
         given=given,

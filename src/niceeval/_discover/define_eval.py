@@ -15,6 +15,7 @@ from niceeval._base.places import author_place
 from niceeval._discover.ids import segment_problem
 from niceeval._model.diff_rules import DEFAULT_IGNORE, DiffRules
 from niceeval._model.ignoring import ALWAYS_IGNORED
+from niceeval._model.judge import JudgeConfig, judge_argument
 
 if TYPE_CHECKING:
     from niceeval._drive.context import EvalContext
@@ -40,6 +41,7 @@ class EvalDefinition:
     metadata: Mapping[str, Any]
     reporters: tuple[object, ...] = ()
     diff: DiffRules = field(default_factory=DiffRules)
+    judge: JudgeConfig | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,7 @@ def define_eval(
     metadata: Mapping[str, Any] | None = None,
     reporters: Sequence[Reporter] = (),
     diff: DiffRules | None = None,
+    judge: JudgeConfig | None = None,
 ) -> Callable[[PlainEval], PlainEval]: ...
 
 
@@ -81,6 +84,7 @@ def define_eval(
     metadata: Mapping[str, Any] | None = None,
     reporters: Sequence[Reporter] = (),
     diff: DiffRules | None = None,
+    judge: JudgeConfig | None = None,
 ) -> Callable[[CaseEval], CaseEval]: ...
 
 
@@ -90,10 +94,10 @@ def define_eval(*positional: object, **given: Any) -> Callable[[Any], Any]:
     `description`: one line for people; with `cases` also a function of the row. `tags`: for `--tag`. `timeout`:
     seconds for one attempt, above the experiment's. `metadata`: anything an experiment's `evals=` predicate wants to
     know. `reporters`: objects that are told what happens to this eval (`niceeval.reporters`). `diff`: which paths count
-    as changes of a sandbox agent (`niceeval.sandbox.DiffRules`). `cases`: a sequence of
-    rows (ids 0000, 0001, ...) or a mapping (its keys are the ids); the function then takes the row as its second
-    parameter, converted where that is annotated with a TypedDict, dataclass, msgspec Struct or pydantic model. The
-    decorated function itself is returned.
+    as changes of a sandbox agent (`niceeval.sandbox.DiffRules`). `judge`: which model judges here, before the
+    experiment's and the project's. `cases`: a sequence of rows (ids 0000, 0001, ...) or a mapping (its keys are the
+    ids); the function then takes the row as its second parameter, converted where that is annotated with a TypedDict,
+    dataclass, msgspec Struct or pydantic model. The decorated function itself is returned.
 
     Raises ProjectError: `bad-argument`, `empty-cases`, `bad-case-key`, and, when it decorates, `not-async` and
     `wrong-parameters`.
@@ -130,6 +134,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "metadata": None,
     "reporters": (),
     "diff": None,
+    "judge": None,
 }
 
 
@@ -157,6 +162,7 @@ def _definition(place: Place, positional: tuple[object, ...], given: Mapping[str
         metadata=arguments.mapping("metadata", lambda _: True, "anything"),
         reporters=arguments.reporters("reporters"),
         diff=_diff_rules(arguments),
+        judge=judge_argument(arguments),
     )
 
 

@@ -14,6 +14,7 @@ from niceeval._base.places import author_place
 from niceeval._discover.specs import EvalInfo, EvalSelector, HostHook
 from niceeval._model.agent import Agent
 from niceeval._model.failure import FailureClass
+from niceeval._model.judge import JudgeConfig, judge_argument
 from niceeval._model.sandbox import SandboxSpec
 
 _KEEP: Final[Any] = object()
@@ -44,6 +45,7 @@ class ExperimentDefinition:
     classify_failure: Callable[[BaseException], FailureClass | None] | None = None
     sandbox: SandboxSpec | None = None
     reuse_sandboxes: bool = False
+    judge: JudgeConfig | None = None
 
     def replace(
         self,
@@ -65,6 +67,7 @@ class ExperimentDefinition:
         classify_failure: Callable[[BaseException], FailureClass | None] | None = _KEEP,
         sandbox: SandboxSpec | None = _KEEP,
         reuse_sandboxes: bool = _KEEP,
+        judge: JudgeConfig | None = _KEEP,
     ) -> ExperimentDefinition:
         """A copy with other values: `experiments = {size: base.replace(model=f"acme-{size}") for size in sizes}`.
 
@@ -88,6 +91,7 @@ class ExperimentDefinition:
             "classify_failure": classify_failure,
             "sandbox": sandbox,
             "reuse_sandboxes": reuse_sandboxes,
+            "judge": judge,
         }
         kept = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "place"}
         changed = {name: value for name, value in given.items() if value is not _KEEP}
@@ -113,6 +117,7 @@ def define_experiment(
     classify_failure: Callable[[BaseException], FailureClass | None] | None = None,
     sandbox: SandboxSpec | None = None,
     reuse_sandboxes: bool = False,
+    judge: JudgeConfig | None = None,
 ) -> ExperimentDefinition:
     """One run configuration: assign it to `experiment` in a file below `experiments/`, whose path is its id.
 
@@ -125,6 +130,7 @@ def define_experiment(
     says of an error of `send` whether it is safe to retry or what it dooms, before the agent's own is asked. `sandbox`:
     where a sandbox agent's commands run (`niceeval.sandbox`); the config's where nothing is said. `reuse_sandboxes`
     hands a sandbox on to the next attempt instead of making a new one; such results are marked, and never carried.
+    `judge`: which model judges in evals that name none; the config's where nothing is said.
 
     Raises ProjectError (`bad-argument`, `flags-not-json`).
     """
@@ -146,6 +152,7 @@ def define_experiment(
         "classify_failure": classify_failure,
         "sandbox": sandbox,
         "reuse_sandboxes": reuse_sandboxes,
+        "judge": judge,
     }
     return _built(Arguments("define_experiment", author_place(), values))
 
@@ -171,6 +178,7 @@ def _built(arguments: Arguments) -> ExperimentDefinition:
         classify_failure=arguments.function("classify_failure"),
         sandbox=sandbox_argument(arguments),
         reuse_sandboxes=arguments.flag("reuse_sandboxes"),
+        judge=judge_argument(arguments),
     )
 
 

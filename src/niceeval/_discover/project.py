@@ -6,7 +6,7 @@ import contextlib
 import importlib.machinery
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from niceeval._discover.contents import evals_in, experiments_in
 from niceeval._discover.dotenv import load_dotenv
 from niceeval._discover.loading import Loaded, LoadFailure, load_error, load_file, project_sites
 from niceeval._discover.specs import ConfigSpec, EvalSpec, ExperimentSpec, Project
+from niceeval._model.judge import JudgeConfig
 
 CONFIG_FILE = "niceeval_config.py"
 _HIDDEN = ("__pycache__", "node_modules")
@@ -72,6 +73,7 @@ class _Loading:
         experiments = self._experiments()
         problems = self._all_problems()
         named = {name for experiment in experiments for name in experiment.agent.secret_env}
+        named |= {judge.api_key_env for judge in _judges(config, evals, experiments) if judge.api_key_env is not None}
         problem_files = tuple(self._relative(file) for file, _ in problems)
         config_file = self._root / CONFIG_FILE
         return Project(
@@ -246,3 +248,11 @@ def _owner(name: str, root: Path) -> str | None:
     if spec is None or spec.origin is None:
         return None
     return None if Path(spec.origin).is_relative_to(root / name) else spec.origin
+
+
+def _judges(
+    config: ConfigSpec, evals: Sequence[EvalSpec], experiments: Sequence[ExperimentSpec]
+) -> Iterator[JudgeConfig]:
+    for judge in (config.judge, *(one.judge for one in evals), *(one.judge for one in experiments)):
+        if judge is not None:
+            yield judge

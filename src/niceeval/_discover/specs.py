@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from niceeval._base.errors import NiceevalError, Place
 from niceeval._base.places import shown_path
 from niceeval._model.diff_rules import DiffRules
+from niceeval._model.judge import JudgeConfig
 
 if TYPE_CHECKING:
     from niceeval._evidence.prices import Price
@@ -75,6 +76,7 @@ class EvalSpec:
     given: object = MISSING
     reporters: tuple[object, ...] = ()
     diff: DiffRules = field(default_factory=DiffRules)
+    judge: JudgeConfig | None = None
 
     @property
     def place(self) -> Place:
@@ -112,6 +114,7 @@ class ExperimentSpec:
     classify_failure: Callable[[BaseException], FailureClass | None] | None = None
     sandbox: SandboxSpec | None = None
     reuse_sandboxes: bool = False
+    judge: JudgeConfig | None = None
 
     @property
     def group(self) -> str:
@@ -129,6 +132,12 @@ class ConfigSpec:
     pricing: Mapping[str, Price] = field(default_factory=dict)
     reporters: tuple[object, ...] = ()
     sandbox: SandboxSpec | None = None
+    judge: JudgeConfig | None = None
+
+
+def judge_of(spec: EvalSpec, experiment: ExperimentSpec, shared: JudgeConfig | None) -> JudgeConfig | None:
+    """Which model judges where a call names none: the eval's, else the experiment's, else the project's `shared`."""
+    return spec.judge or experiment.judge or shared
 
 
 def sandbox_of(experiment: ExperimentSpec, config: ConfigSpec) -> SandboxSpec | None:

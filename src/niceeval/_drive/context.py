@@ -12,11 +12,13 @@ from niceeval._base.plain_text import clean_text
 from niceeval._drive.deferred import Deferred
 from niceeval._drive.driver import GROUP, Driver
 from niceeval._drive.given_value import require_value
+from niceeval._drive.judge_view import JudgeView, seen_material
 from niceeval._drive.sandbox_view import SandboxView
 from niceeval._drive.session import Line, Session
 from niceeval._evidence.scope import Scope, TurnRecord
 from niceeval._judge.collector import AssertionHandle
 from niceeval._judge.evaluation import Evaluation
+from niceeval._judging.conversation import conversation_material
 from niceeval._model.json_types import JsonValue
 from niceeval._model.matcher import Check, DefinedMatcher, Judgement, Matcher, NarrowingMatcher, as_matcher
 
@@ -59,6 +61,13 @@ class EvalContext(Line):
         if self._driver.sandbox is None:
             raise self._driver.author_fault(AuthorError("no-sandbox", agent=self._driver.setting.agent.name))
         return SandboxView(self._driver, self._driver.sandbox)
+
+    @property
+    def judge(self) -> JudgeView:
+        """Questions about the whole conversation, every session's, that a model decides at the end."""
+        self._driver.require_own()
+        log = self._driver.log
+        return JudgeView(self._driver, lambda: seen_material(log.scope(), conversation_material))
 
     @property
     def _seen(self) -> Sequence[TurnRecord]:

@@ -23,6 +23,7 @@ from niceeval._base.json_values import json_text, normalise_json
 from niceeval._base.plain_text import clean_text
 from niceeval._drive.collecting import Collected
 from niceeval._drive.faults import Fault, error_text, fault_of_error, fault_of_guest
+from niceeval._drive.judgements import Asked
 from niceeval._drive.log import AttemptLog
 from niceeval._drive.own_tasks import others_tasks
 from niceeval._drive.retrying import DEFAULT_BACKOFF, Backoff, Classifier, failure_class
@@ -36,11 +37,13 @@ from niceeval._evidence.scope import Scope, TurnRecord
 from niceeval._judge.availability import channel_gap
 from niceeval._judge.collector import AssertionHandle, Collector, Entry
 from niceeval._judge.evaluation import Evaluation
+from niceeval._judging.desk import JudgeDesk
 from niceeval._model.agent import Agent, AgentContext, AgentSession, SandboxAgentContext
 from niceeval._model.assertion import UnavailableReason
 from niceeval._model.coverage import Coverage
 from niceeval._model.events import Loc
 from niceeval._model.json_types import JsonValue
+from niceeval._model.judge import JudgeConfig
 from niceeval._model.result import Diagnostic, Phase, Retry
 from niceeval._model.sandbox import Sandbox
 from niceeval._model.turn_input import TurnInput
@@ -98,6 +101,7 @@ class Setting:
     root: Path
     folder: Path
     pricing: tuple[Mapping[str, Price], ...]
+    judge: JudgeConfig | None = None
     classifiers: tuple[Classifier, ...] = ()
     backoff: Backoff = DEFAULT_BACKOFF
 
@@ -109,11 +113,13 @@ class Driver:
     direct agent. `sandbox` is what agent and eval may use: it refuses once the attempt is over.
     """
 
-    def __init__(self, setting: Setting, scope: GuestScope, on_progress: OnProgress) -> None:
+    def __init__(self, setting: Setting, scope: GuestScope, on_progress: OnProgress, desk: JudgeDesk) -> None:
         self.setting = setting
         self.scope = scope
         self.log = AttemptLog(declared(setting.agent.evidence_coverage))
         self.collector = Collector()
+        self.judgements: list[Asked] = []
+        self.desk = desk
         self.fault: Fault | None = None
         self.skip_reason: str | None = None
         self.workspace: Workspace | None = None
@@ -187,9 +193,7 @@ class Driver:
         **settings: Any,
     ) -> AssertionHandle:
         """One assertion entry, evaluated already or at the end."""
-        self.require_own(site)
-        self._require_unsealed()
-        self._require_in_time(site)
+        self.require_recordable(site)
         return self.add(
             Entry(
                 name=name,
@@ -201,6 +205,12 @@ class Driver:
                 **settings,
             )
         )
+
+    def require_recordable(self, site: CallSite) -> None:
+        """Stop where nothing can be recorded any more, or where it is another attempt's to record."""
+        self.require_own(site)
+        self._require_unsealed()
+        self._require_in_time(site)
 
     def add(self, entry: Entry) -> AssertionHandle:
         """Keep an entry; also one of what the eval ended with."""

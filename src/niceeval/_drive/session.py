@@ -11,6 +11,7 @@ from niceeval._base.errors import AuthorError
 from niceeval._drive.answers import answers_to, pick_request, require_name
 from niceeval._drive.driver import Driver
 from niceeval._drive.files import FileArgument, input_files
+from niceeval._drive.judge_view import JudgeView, seen_material
 from niceeval._drive.receiver import Receiver
 from niceeval._drive.sending import Sending
 from niceeval._drive.structured import JsonSchema, OutputForm, output_form
@@ -21,6 +22,7 @@ from niceeval._judge.availability import channel_gap
 from niceeval._judge.collector import AssertionHandle
 from niceeval._judge.evaluation import Evaluation, refs_of
 from niceeval._judge.unset import UNSET
+from niceeval._judging.conversation import conversation_material
 from niceeval._model.agent import AgentSession
 from niceeval._model.events import InputRequest, InputRequested, StreamEvent
 from niceeval._model.json_types import JsonValue
@@ -238,6 +240,14 @@ class Session(Line):
     """An independent conversation line, from `t.new_session()`. Its events count for `t.*` as well."""
 
     __slots__ = ()
+
+    @property
+    def judge(self) -> JudgeView:
+        """Questions about this conversation line up to now, that a model decides at the end."""
+        self._driver.require_own()
+        turns = list(self._turns)
+        scope = session_scope(turns, self._driver.log.facts_of(self._number) if turns else None)
+        return JudgeView(self._driver, lambda: seen_material(scope, conversation_material))
 
     @property
     def _seen(self) -> Sequence[TurnRecord]:

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from niceeval._base.callsite import call_site
 from niceeval._base.errors import AuthorError
 from niceeval._drive.driver import Driver
+from niceeval._drive.judge_view import JudgeView, seen_material
 from niceeval._drive.receiver import Receiver
 from niceeval._drive.structured import output_form
 from niceeval._evidence.facts import ToolCall
@@ -15,6 +16,7 @@ from niceeval._evidence.scope import Scope, TurnRecord, turn_scope
 from niceeval._judge import state
 from niceeval._judge.collector import AssertionHandle
 from niceeval._judge.evaluation import Evaluation
+from niceeval._judging.conversation import turn_material
 from niceeval._model.events import Message, StreamEvent
 from niceeval._model.json_types import JsonValue
 from niceeval._model.turn import TurnStatus
@@ -83,6 +85,13 @@ class TurnHandle(Receiver, Generic[T]):
         """What the turn reported; None where it reported nothing."""
         self._driver.require_own()
         return self._turn.usage
+
+    @property
+    def judge(self) -> JudgeView:
+        """Questions about the turn's last assistant message, that a model decides at the end."""
+        self._driver.require_own()
+        scope = turn_scope(self._turn, self._driver.log.facts_of(self._turn.session))
+        return JudgeView(self._driver, lambda: seen_material(scope, turn_material))
 
     def output_equals(self, value: object) -> AssertionHandle:
         """The structured answer, as it came, equals this JSON value. Channel: data."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 from niceeval._base.callsite import CallSite
 from niceeval._base.errors import AuthorError
 from niceeval._base.plain_text import clean_text
 from niceeval._judge.evaluation import Evaluation
-from niceeval._model.assertion import AssertionResult, Outcome, Severity
+from niceeval._model.assertion import AssertionResult, JudgeRecord, Outcome, Severity
 from niceeval._model.events import Loc
 from niceeval._model.result import Points
 
@@ -43,6 +44,7 @@ class Entry:
     evaluation: Evaluation | None = None
     deferred: Callable[[], Evaluation] | None = None
     guard: Callable[[], None] = _free
+    judge: JudgeRecord | None = None
 
     @property
     def counts(self) -> bool:
@@ -66,7 +68,7 @@ class AssertionHandle:
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
 
-    def gate(self, line: float | None = None) -> AssertionHandle:
+    def gate(self, line: float | None = None) -> Self:
         """A miss fails the attempt. `line` in [0, 1] is the score it must reach; without it the line stays as it is."""
         self._entry.guard()
         self._entry.severity = "gate"
@@ -75,33 +77,33 @@ class AssertionHandle:
             self._entry.threshold = _valid_line(line, "gate")
         return self
 
-    def at_least(self, line: float) -> AssertionHandle:
+    def at_least(self, line: float) -> Self:
         """Soft, with a line in [0, 1]: a miss is shown, and fails the attempt only under `--strict`."""
         self._entry.guard()
         self._entry.severity = "soft"
         self._entry.threshold = _valid_line(line, "at_least")
         return self
 
-    def soft(self) -> AssertionHandle:
+    def soft(self) -> Self:
         """Soft, without a line: the score is recorded and compared, nothing can be missed."""
         self._entry.guard()
         self._entry.severity = "soft"
         self._entry.threshold = None
         return self
 
-    def optional(self) -> AssertionHandle:
+    def optional(self) -> Self:
         """An `unavailable` outcome stays visible but does not make the attempt errored."""
         self._entry.guard()
         self._entry.optional = True
         return self
 
-    def label(self, text: str) -> AssertionHandle:
+    def label(self, text: str) -> Self:
         """A name for people, shown beside the assertion's own."""
         self._entry.guard()
         self._entry.label = str(text)
         return self
 
-    def points(self, points: float) -> AssertionHandle:
+    def points(self, points: float) -> Self:
         """Adds to the attempt's points: all when passed, score x points for a graded entry, none when failed.
 
         A failure then leaves the verdict alone, unless `.gate()` is said as well.
@@ -191,6 +193,7 @@ def stored(entry: Entry, loc: Callable[[CallSite], Loc | None]) -> AssertionResu
         reason=evaluation.reason,
         points=entry.points,
         loc=loc(entry.site),
+        judge=entry.judge,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from niceeval._model.events import Loc
+from niceeval._model.usage import Usage
 
 Outcome: TypeAlias = Literal["passed", "failed", "unavailable"]
 Severity: TypeAlias = Literal["gate", "soft"]
@@ -33,6 +34,22 @@ class EvidenceRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     call_id: str | None = None
 
 
+class JudgeRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What a judged assertion was judged by: the recipe, and for a model's its name, endpoint and what it chose.
+
+    `rubric_hash` is of the question without its case: a calibration with the same one holds for it. `usage` and
+    `cost_usd` are the judge's own. A judgement by a function of the author's has only its recipe.
+    """
+
+    recipe: str
+    model: str | None = None
+    base_url: str | None = None
+    rubric_hash: str | None = None
+    choice: str | None = None
+    usage: Usage | None = None
+    cost_usd: float | None = msgspec.field(default=None, name="costUSD")
+
+
 class AssertionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """One check's outcome. `passed` is false and `score` 0 where `outcome` is `unavailable`.
 
@@ -57,3 +74,4 @@ class AssertionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     reason: UnavailableReason | None = None
     points: float | None = None
     loc: Loc | None = None
+    judge: JudgeRecord | None = None

@@ -113,7 +113,10 @@ class SandboxInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One attempt, sealed. `attempt` counts from 0; `started_at` is UTC ISO text; `duration_ms` is monotonic."""
+    """One attempt, sealed. `attempt` counts from 0; `started_at` is UTC ISO text; `duration_ms` is monotonic.
+
+    `judge_usage` and `judge_cost_usd` are what judging used and cost; the agent's own stand apart from them.
+    """
 
     id: str
     agent: str
@@ -150,6 +153,9 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     retries: tuple[Retry, ...] = ()
     phases: dict[str, int] | None = None
     sandbox: SandboxInfo | None = None
+    has_judgements: bool = msgspec.field(name="hasJudgements", default=False)
+    judge_usage: Usage | None = msgspec.field(name="judgeUsage", default=None)
+    judge_cost_usd: float | None = msgspec.field(name="judgeCostUSD", default=None)
 
 
 class Producer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -187,6 +193,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cancelled: int = 0
     carried: int = 0
     not_stored: int = msgspec.field(name="notStored", default=0)
+    judge_usage: Usage | None = msgspec.field(name="judgeUsage", default=None)
+    judge_cost_usd: float | None = msgspec.field(name="judgeCostUSD", default=None)
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -159,6 +159,7 @@ class RunFinished:
 
     Carried attempts are finished ones; `carried` says how many. `not_started_why` sums up `not_started` by reason.
     `usage` and `estimated_cost_usd` are of what this run itself sent; the cost is None where some of it is not known.
+    `judge_usage` and `judge_cost_usd` are judging's own, likewise.
     """
 
     status: Literal["passed", "failed", "errored", "incomplete", "interrupted"]
@@ -175,6 +176,8 @@ class RunFinished:
     not_started_why: tuple[tuple[str, int], ...] = ()
     usage: Usage | None = None
     estimated_cost_usd: float | None = None
+    judge_usage: Usage | None = None
+    judge_cost_usd: float | None = None
     problems: tuple[NiceevalError, ...] = ()
 
 

@@ -86,7 +86,13 @@ def _unreadable(skipped: Iterable[Skipped]) -> list[NiceevalError]:
 
 
 def _identities(plan: RunPlan, versions: Versions) -> dict[Pair, Identity]:
-    made = Identities(plan.root, strict=plan.strict, pricing=plan.config.pricing, shared_sandbox=plan.config.sandbox)
+    made = Identities(
+        plan.root,
+        strict=plan.strict,
+        pricing=plan.config.pricing,
+        shared_sandbox=plan.config.sandbox,
+        shared_judge=plan.config.judge,
+    )
     found: dict[Pair, Identity] = {}
     for attempt in plan.attempts:
         pair = (attempt.experiment.id, attempt.eval.id)

@@ -21,7 +21,7 @@ from niceeval._plan.names import attributes_read, bindings, reads_by_name
 CANNOT_CHANGE_AN_ATTEMPT = frozenset(
     {"description", "labels", "runs", "early_exit", "evals", "timeout", "budget", "max_concurrency", "reuse_sandboxes"}
 )
-RECORDED_AS_VALUES = frozenset({"model", "reasoning_effort", "flags", "sandbox"})
+RECORDED_AS_VALUES = frozenset({"model", "reasoning_effort", "flags", "sandbox", "judge"})
 _HARMLESS = (ExperimentDefinition, str, int, float, bool, type(None), FunctionType)
 _FOLDER = "experiments"
 

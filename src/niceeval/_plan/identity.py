@@ -22,10 +22,11 @@ from niceeval._base.json_values import normalise_json
 from niceeval._discover.define_eval import ATTRIBUTE
 from niceeval._discover.loading import module_name
 from niceeval._discover.project import CONFIG_FILE
-from niceeval._discover.specs import MISSING, EvalSpec, ExperimentSpec
+from niceeval._discover.specs import MISSING, EvalSpec, ExperimentSpec, judge_of
 from niceeval._evidence.price_table import built_in_prices
 from niceeval._evidence.prices import Price, price_of
 from niceeval._model.agent import Agent
+from niceeval._model.judge import JudgeConfig
 from niceeval._model.sandbox import SandboxSpec
 from niceeval._plan.closure import Sources, digest
 from niceeval._plan.experiment_source import experiment_digest
@@ -77,9 +78,16 @@ class Identities:
     """Makes the identities of one plan; sources are read once, an experiment's half is made once."""
 
     def __init__(
-        self, root: Path, *, strict: bool, pricing: Mapping[str, Price], shared_sandbox: SandboxSpec | None = None
+        self,
+        root: Path,
+        *,
+        strict: bool,
+        pricing: Mapping[str, Price],
+        shared_sandbox: SandboxSpec | None = None,
+        shared_judge: JudgeConfig | None = None,
     ) -> None:
         self._root = root
+        self._shared_judge = shared_judge
         self._strict = strict
         self._pricing = pricing
         self._shared_sandbox = shared_sandbox
@@ -94,7 +102,8 @@ class Identities:
         """The identity of every attempt of one eval under one experiment."""
         if experiment.id not in self._experiments:
             self._experiments[experiment.id] = self._experiment_parts(experiment, agent_version)
-        return Identity({**self._experiments[experiment.id], **self._eval_parts(spec)})
+        judge = _judge_parts(judge_of(spec, experiment, self._shared_judge))
+        return Identity({**self._experiments[experiment.id], **self._eval_parts(spec), **judge})
 
     def _eval_parts(self, spec: EvalSpec) -> dict[str, str]:
         if spec.file not in self._evals:
@@ -249,6 +258,13 @@ def _value(value: object) -> str:
 
 def _hidden(value: object) -> str:
     return digest(json.dumps(value, sort_keys=True, ensure_ascii=True).encode())
+
+
+def _judge_parts(judge: JudgeConfig | None) -> dict[str, str]:
+    """Which model judges, and where; the key and the limits change no score."""
+    if judge is None:
+        return {}
+    return {"judge": _value(judge.model), "judge.base_url": _value(judge.base_url)}
 
 
 def _shown_price(price: Price) -> str:

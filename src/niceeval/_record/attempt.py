@@ -11,6 +11,7 @@ from niceeval._base.ids import identity_hash
 from niceeval._model.assertion import AssertionResult
 from niceeval._model.diff import StoredDiff
 from niceeval._model.events import StreamEvent
+from niceeval._model.judgement import StoredJudgement
 from niceeval._model.o11y import O11ySummary
 from niceeval._model.result import (
     AttemptResult,
@@ -42,9 +43,9 @@ class Attempt:
     """An attempt of a stored run.
 
     The plain properties were read with the run. `assertions`, `experiment`, `error_info`, `coverage`, `diagnostics`,
-    `phases` and `points` are decoded at each read; `events()`, `o11y()`, `sources()`, `logs()` and `diff()` read a file
-    and give None where there is none. All of these raise ResultsError (`unreadable`) for what is there and cannot be
-    used.
+    `phases` and `points` are decoded at each read; `events()`, `o11y()`, `sources()`, `logs()`, `diff()` and
+    `judgements()` read a file and give None where there is none. All of these raise ResultsError (`unreadable`) for
+    what is there and cannot be used.
     """
 
     __slots__ = ("_locators", "_row", "run", "run_folder")
@@ -149,6 +150,16 @@ class Attempt:
         return self._locators.of(self)
 
     @property
+    def judge_usage(self) -> Usage | None:
+        """What judging used; the agent's own is `usage`."""
+        return self._row.judge_usage
+
+    @property
+    def judge_cost_usd(self) -> float | None:
+        """What judging cost; None where that is not known, or nothing was judged."""
+        return self._row.judge_cost_usd
+
+    @property
     def assertions(self) -> tuple[AssertionResult, ...]:
         return self._decoded("assertions", rows.assertions_of)
 
@@ -214,6 +225,9 @@ class Attempt:
             has_o11y=row.has_o11y,
             has_logs=row.has_logs,
             has_diff=row.has_diff,
+            has_judgements=row.has_judgements,
+            judge_usage=row.judge_usage,
+            judge_cost_usd=row.judge_cost_usd,
             locator=self.locator,
             description=row.description,
             tags=row.tags,
@@ -256,6 +270,10 @@ class Attempt:
     def diff(self) -> StoredDiff | None:
         """What the agent changed in its sandbox."""
         return self._artifact(layout.DIFF, rows.decode_diff)
+
+    def judgements(self) -> tuple[StoredJudgement, ...] | None:
+        """What judges were asked, and what they answered."""
+        return self._artifact(layout.JUDGEMENTS, rows.decode_judgements)
 
     def _decoded(self, field: str, decode: Callable[[AttemptRow], T]) -> T:
         try:

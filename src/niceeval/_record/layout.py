@@ -19,9 +19,10 @@ SOURCES = "sources.json"
 O11Y = "o11y.json"
 LOGS = "logs.json"
 DIFF = "diff.json"
+JUDGEMENTS = "judgements.json"
 HIDDEN = ".tmp-"
 """Start of the names of files and folders that are not finished; readers skip them."""
-ARTIFACTS = frozenset({EVENTS, EVENTS_INDEX, SOURCES, O11Y, LOGS, DIFF})
+ARTIFACTS = frozenset({EVENTS, EVENTS_INDEX, SOURCES, O11Y, LOGS, DIFF, JUDGEMENTS})
 """The files beside a `result.json`; they never change once they are there."""
 
 _RUN = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}-\d{3}Z(-\d+)?")

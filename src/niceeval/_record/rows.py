@@ -11,9 +11,10 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from niceeval._model.assertion import AssertionResult, EvidenceRef, Outcome, Severity, UnavailableReason
+from niceeval._model.assertion import AssertionResult, EvidenceRef, JudgeRecord, Outcome, Severity, UnavailableReason
 from niceeval._model.diff import StoredDiff
 from niceeval._model.events import KnownEvent, Loc, StreamEvent, UnknownEvent
+from niceeval._model.judgement import StoredJudgement
 from niceeval._model.o11y import O11ySummary
 from niceeval._model.result import (
     CarriedFrom,
@@ -61,6 +62,9 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     has_o11y: bool = msgspec.field(name="hasO11y", default=False)
     has_logs: bool = msgspec.field(name="hasLogs", default=False)
     has_diff: bool = msgspec.field(name="hasDiff", default=False)
+    has_judgements: bool = msgspec.field(name="hasJudgements", default=False)
+    judge_usage: Usage | None = msgspec.field(name="judgeUsage", default=None)
+    judge_cost_usd: float | None = msgspec.field(name="judgeCostUSD", default=None)
     early_exited: bool = msgspec.field(name="earlyExited", default=False)
     tags: tuple[str, ...] = ()
     assertions: msgspec.Raw = _NULL
@@ -96,6 +100,7 @@ class AssertionRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     reason: UnavailableReason | None = None
     points: float | None = None
     loc: Loc | None = None
+    judge: JudgeRecord | None = None
 
     def result(self) -> AssertionResult:
         """The assertion with what was left out derived from what is there."""
@@ -281,6 +286,11 @@ def decode_sources(data: bytes) -> tuple[SourceFile, ...]:
 def decode_logs(data: bytes) -> tuple[LogLine, ...]:
     """A `logs.json`. Raises ValueError."""
     return tuple(tolerantly(msgspec.json.Decoder(list[LogLine]).decode, data))
+
+
+def decode_judgements(data: bytes) -> tuple[StoredJudgement, ...]:
+    """A `judgements.json`. Raises ValueError."""
+    return tuple(tolerantly(msgspec.json.Decoder(list[StoredJudgement]).decode, data))
 
 
 def decode_diff(data: bytes) -> StoredDiff:

@@ -18,6 +18,7 @@ import msgspec
 from niceeval._base.errors import ResultsError
 from niceeval._base.forks import leave_copy, own_pid
 from niceeval._model.diff import StoredDiff
+from niceeval._model.judgement import StoredJudgement
 from niceeval._model.o11y import O11ySummary
 from niceeval._model.result import AttemptResult, LogLine, RunSummary, SourceFile
 from niceeval._record import disk, layout
@@ -54,6 +55,7 @@ class SealedAttempt:
     o11y: O11ySummary | None = None
     logs: tuple[LogLine, ...] = ()
     diff: StoredDiff | None = None
+    judgements: tuple[StoredJudgement, ...] = ()
 
 
 def cannot_write(path: str, error: OSError) -> ResultsError:
@@ -256,6 +258,8 @@ class RunWriter:
             files.append((layout.LOGS, without_secrets(encode(sealed.logs), self._redact)))
         if sealed.diff is not None:
             files.append((layout.DIFF, without_secrets(encode(sealed.diff), self._redact)))
+        if sealed.judgements:
+            files.append((layout.JUDGEMENTS, without_secrets(encode(sealed.judgements), self._redact)))
         written = {name for name, _ in files}
         result = record_without_secrets(encode(_flagged(sealed.result, written)), self._redact)
         files.append((layout.RESULT, result))
@@ -290,6 +294,7 @@ def _named_by_flags(result: AttemptResult) -> set[str]:
         layout.O11Y: result.has_o11y,
         layout.LOGS: result.has_logs,
         layout.DIFF: result.has_diff,
+        layout.JUDGEMENTS: result.has_judgements,
     }
     return {name for name, has in flags.items() if has}
 
@@ -305,4 +310,5 @@ def _flagged(result: AttemptResult, written: set[str]) -> AttemptResult:
         has_o11y=layout.O11Y in written,
         has_logs=layout.LOGS in written,
         has_diff=layout.DIFF in written,
+        has_judgements=layout.JUDGEMENTS in written,
     )

@@ -122,6 +122,7 @@ def run_summary(finished: RunFinished, commands: Iterable[str]) -> Record:
         **counts(finished),
         "durationMs": finished.duration_ms,
         **_known(usage=finished.usage, estimatedCostUSD=finished.estimated_cost_usd),
+        **_known(judgeUsage=finished.judge_usage, judgeCostUSD=finished.judge_cost_usd),
         "problems": problems(finished.problems),
         "next": list(commands),
     }
@@ -160,6 +161,7 @@ def attempt_fields(result: AttemptResult) -> Record:
         **_known(locator=result.locator),
         "durationMs": result.duration_ms,
         **_known(usage=result.usage, estimatedCostUSD=result.estimated_cost_usd, skipReason=result.skip_reason),
+        **_known(judgeUsage=result.judge_usage, judgeCostUSD=result.judge_cost_usd),
         **({} if error is None else {"error": _error(error)}),
         **_known(phases=result.phases, sandbox=result.sandbox),
         **_known(carriedFrom=result.carried_from, retries=list(result.retries) or None),

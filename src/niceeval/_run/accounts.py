@@ -117,6 +117,8 @@ def run_summary(
         duration_ms=duration_ms,
         usage=tally.stored.usage,
         estimated_cost_usd=tally.stored.cost,
+        judge_usage=tally.stored.judge_usage,
+        judge_cost_usd=tally.stored.judge_cost,
         output_dir=writer.output_dir,
         interrupted=interrupted,
         not_started=dispatch.not_started.total(),

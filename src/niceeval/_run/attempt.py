@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from niceeval._base.callsite import CallSite
@@ -12,7 +13,7 @@ from niceeval._base.clock import utc_text
 from niceeval._base.errors import AuthorError, NiceevalError, SkipEval, StopEval
 from niceeval._base.file_reads import AttemptReads, begin_attempt
 from niceeval._base.guest import GuestHost, GuestScope, GuestTimeout
-from niceeval._discover.specs import MISSING
+from niceeval._discover.specs import MISSING, judge_of
 from niceeval._drive.context import EvalContext
 from niceeval._drive.driver import CURRENT, Driver, OnProgress, Setting
 from niceeval._drive.faults import (
@@ -26,12 +27,15 @@ from niceeval._drive.faults import (
     leaves,
     user_frames,
 )
+from niceeval._drive.judgements import settle_all
 from niceeval._drive.own_tasks import OWN_TASKS, OwnTasks, watch_tasks
 from niceeval._drive.plain_assert import failed_assert
 from niceeval._drive.retrying import failure_class
 from niceeval._evidence.price_table import built_in_prices
+from niceeval._evidence.prices import Price
 from niceeval._judge.collector import Entry
 from niceeval._judge.verdict import attempt_verdict
+from niceeval._judging.desk import JudgeDesk
 from niceeval._model.agent import AgentSession
 from niceeval._model.diff import StoredDiff
 from niceeval._model.result import Diagnostic, Phase, SandboxInfo, Verdict
@@ -70,7 +74,16 @@ async def run_attempt(
     Raises CancelledError when it was cancelled from outside, after its teardown; one whose eval was over by then is
     finished all the same.
     """
-    return await RunningAttempt(attempt, plan, host, label, on_progress, limits).run()
+    desk = JudgeDesk(prices_of(plan))
+    try:
+        return await RunningAttempt(attempt, plan, host, label, on_progress, limits, desk=desk).run()
+    finally:
+        await desk.close()
+
+
+def prices_of(plan: RunPlan) -> tuple[Mapping[str, Price], ...]:
+    """The price tables of a plan; the first that has a model's price counts."""
+    return (plan.config.pricing, built_in_prices())
 
 
 class RunningAttempt:
@@ -85,6 +98,8 @@ class RunningAttempt:
         on_progress: OnProgress,
         limits: Limits = DEFAULT_LIMITS,
         sandboxes: Sandboxes | None = None,
+        *,
+        desk: JudgeDesk,
     ) -> None:
         experiment = attempt.experiment
         self._limits = limits
@@ -102,7 +117,8 @@ class RunningAttempt:
                 attempt=attempt.attempt,
                 root=plan.root,
                 folder=attempt.eval.file.parent,
-                pricing=(plan.config.pricing, built_in_prices()),
+                pricing=prices_of(plan),
+                judge=judge_of(attempt.eval, experiment, plan.config.judge),
                 classifiers=tuple(
                     classify
                     for classify in (experiment.classify_failure, experiment.agent.classify_failure)
@@ -112,6 +128,7 @@ class RunningAttempt:
             ),
             self._scope,
             on_progress,
+            desk,
         )
         self._on_progress = on_progress
         self._sandbox: AttemptSandbox | None = None
@@ -138,6 +155,7 @@ class RunningAttempt:
             await self._guarded_body()
             await self._collect_diff()
             await self._evaluate_deferred()
+            await self._judge()
             self._finished = True
         except BaseException:
             await self._end()
@@ -313,6 +331,17 @@ class RunningAttempt:
             except BaseException as error:  # noqa: BLE001 - a predicate that the author gave
                 site = last_project_site(error, self._root) or entry.site
                 self._driver.fail(fault_of_guest(error, "eval", site, self._root))
+
+    async def _judge(self) -> None:
+        """What a model decides: each judgement has its own limit, so that they all end."""
+        if all(asked.entry.evaluation is not None for asked in self._driver.judgements):
+            return
+        self._enter("judge")
+        started = time.monotonic()
+        try:
+            await settle_all(self._driver, self._scope.label)
+        finally:
+            self._spent("judge", started)
 
     async def _end(self) -> None:
         # A shield is a task of its own, which most attempts have no need of.

@@ -25,6 +25,9 @@ class Sum:
 
     def __init__(self) -> None:
         self.usage: Usage | None = None
+        self.judge_usage: Usage | None = None
+        self._judge_cost = Decimal(0)
+        self._judge_known = True
         self._cost = Decimal(0)
         self._known = True
 
@@ -36,6 +39,15 @@ class Sum:
             self._cost += Decimal(str(result.estimated_cost_usd))
         elif result.has_events:
             self._known = False
+        if result.judge_usage is not None:
+            self.judge_usage = add_usage([*([self.judge_usage] if self.judge_usage else []), result.judge_usage])
+            self._judge_known = self._judge_known and result.judge_cost_usd is not None
+            self._judge_cost += Decimal(str(result.judge_cost_usd or 0))
+
+    @property
+    def judge_cost(self) -> float | None:
+        """US dollars that judging cost; None where some of it is not known, or nothing was judged."""
+        return float(self._judge_cost) if self._judge_known and self.judge_usage is not None else None
 
     @property
     def cost(self) -> float | None:
@@ -111,6 +123,8 @@ class Tally:
             duration_ms=duration_ms,
             usage=self.own.usage,
             estimated_cost_usd=self.own.cost,
+            judge_usage=self.own.judge_usage,
+            judge_cost_usd=self.own.judge_cost,
             problems=tuple(self._problems),
         )
 

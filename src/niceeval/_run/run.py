@@ -16,6 +16,7 @@ from niceeval._base.tasks import keep_tasks
 from niceeval._base.threads import DaemonThreads
 from niceeval._base.watchdog import Block, LoopWatch
 from niceeval._drive.faults import error_text, shown_file
+from niceeval._judging.desk import JudgeDesk
 from niceeval._model.result import Verdict
 from niceeval._model.run_events import (
     AttemptKey,
@@ -33,7 +34,7 @@ from niceeval._plan.plan import AttemptPlan, RunPlan
 from niceeval._record.claims import Held, Stored
 from niceeval._record.writer import RunWriter
 from niceeval._run.accounts import budget_exceeded, run_start, run_summary, unneeded
-from niceeval._run.attempt import FinishedAttempt, RunningAttempt
+from niceeval._run.attempt import FinishedAttempt, RunningAttempt, prices_of
 from niceeval._run.attempt_names import key_of, label_of, stored_name_of
 from niceeval._run.blocks import Blocks, cancelled_tasks
 from niceeval._run.dispatch import (
@@ -111,6 +112,7 @@ class _Run:
             waiting=self._dispatch.waiting_in,
             keep=outside.keep_sandboxes,
         )
+        self._desk = JudgeDesk(prices_of(plan))
         self._setups: set[asyncio.Task[None]] = set()
         self._teardowns = FailedTeardowns()
         self._interrupted = False
@@ -140,6 +142,7 @@ class _Run:
         """What attempts shared: their sandboxes first, which may need what an experiment's setup started."""
         await self._sandboxes.close()
         await self._hooks.tear_down_all(self._dispatch.lanes.values())
+        await self._desk.close()
 
     def _say_problem(self, message: str) -> None:
         self._emit(RunNotice(code="shared-results", level="warning", message=message))
@@ -283,6 +286,7 @@ class _Run:
             telling(key, self._outside),
             self._outside.limits,
             self._sandboxes,
+            desk=self._desk,
         )
         task = asyncio.create_task(running.run(), name=label)
         self._tasks[attempt.index] = task

@@ -33,6 +33,7 @@ from niceeval._plan.identity import IDENTITY_VERSION, Identity
 from niceeval._plan.plan import AttemptPlan, RunPlan
 from niceeval._record.writer import SealedAttempt
 from niceeval._run.attempt import FinishedAttempt
+from niceeval._run.judged import judge_spending, stored_judgements
 from niceeval._run.spending import spending_of
 
 MAX_SOURCE_BYTES = 512_000
@@ -94,6 +95,7 @@ def seal(
     error = None if driver.fault is None else _error_info(driver.fault, driver)
     files = _sources(attempt.eval.path, assertions_files=[a.loc.file for a in assertions if a.loc], sources=sources)
     turns = log.turn_summaries()
+    judgements, (judge_usage, judge_cost) = stored_judgements(driver), judge_spending(driver)
     result = AttemptResult(
         id=attempt.eval.id,
         description=attempt.eval.description,
@@ -122,6 +124,9 @@ def seal(
         has_o11y=bool(turns),
         has_logs=bool(log.lines),
         has_diff=finished.diff is not None,
+        has_judgements=bool(judgements),
+        judge_usage=judge_usage,
+        judge_cost_usd=judge_cost,
         early_exited=early_exited,
         phases=finished.phases or None,
         fingerprint=None if identity is None else identity.fingerprint,
@@ -138,6 +143,7 @@ def seal(
         o11y=summarise(log.events, turns, finished.duration_ms, usage, cost.usd) if turns else None,
         logs=tuple(log.lines),
         diff=finished.diff,
+        judgements=judgements,
     )
 
 

@@ -19,15 +19,16 @@ from niceeval.adapter import (
     Message,
     RetryableSendError,
     Turn,
+    TurnInput,
     Usage,
 )
 from niceeval.adapters import langgraph_agent
-from tests.unit.contexts import Conversation
+from tests.unit.contexts import Conversation, context
 
 pytest.importorskip("langchain", reason="LangChain is not installed: pip install 'niceeval[langgraph]'")
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain.agents.middleware import HumanInTheLoopMiddleware, wrap_tool_call
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
@@ -414,6 +415,43 @@ def test_names() -> None:
     assert langgraph_agent(create_agent(scripted(), [], name="desk")).name == "desk"
     assert langgraph_agent(create_agent(scripted(), [])).name == "langgraph"
     assert langgraph_agent(create_agent(scripted(), []), name="mine").name == "mine"
+
+
+def test_graphs_that_are_not_async() -> None:
+    """A part that has no async form is said, with what helps; then the graph runs as `invoke` runs it."""
+
+    @wrap_tool_call
+    def catch(request: Any, handler: Any) -> Any:
+        return handler(request)
+
+    def graph() -> Any:
+        answers = [says("", ("c1", "ask", {"question": "Who?"})), says("done")]
+        return create_agent(scripted(*answers), [ask], middleware=[catch])
+
+    with pytest.raises(AdapterError, match="runs only synchronously"):
+        sent(langgraph_agent(graph()))
+    agent: Any = langgraph_agent(graph(), sync=True)
+    ctx = context()
+    asked = agent.send(TurnInput(text="q"), ctx)
+    turn = agent.send(TurnInput(text="me", responses=(reply("me")(requests(asked)[0]),)), ctx)
+    assert (asked.status, statuses(turn), texts(turn)) == ("waiting", {"c1": "completed"}, ["done"])
+
+
+def test_a_synchronous_graph_that_is_cancelled() -> None:
+    """A thread cannot be ended, but the graph takes no further step."""
+    ctx = context()
+
+    def node(state: State) -> dict[str, Any]:
+        ctx.cancelled.set()
+        return {"messages": [AIMessage("first")]}
+
+    builder = StateGraph(State)
+    builder.add_node("node", node)
+    builder.add_node("second", lambda state: {"messages": [AIMessage("second")]})
+    builder.add_edge(START, "node")
+    builder.add_edge("node", "second")
+    agent: Any = langgraph_agent(builder.compile(), sync=True)
+    assert "second" not in texts(agent.send(TurnInput(text="q"), ctx))
 
 
 def test_cancelling_ends_the_run() -> None:

@@ -47,6 +47,15 @@ class Options:
     subagents: Mapping[str, str]
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """One run of a graph: what it is called with, what has come of it, and what its models did."""
+
+    arguments: Mapping[str, Any]
+    reading: Reading
+    seen: Any
+
+
 class Conversation:
     """A thread of a graph. `made_for_it`: the graph was made for this conversation, by a function of its context."""
 
@@ -59,19 +68,62 @@ class Conversation:
         self._seen: frozenset[str] = frozenset()
         self._pauses: list[Pause] = []
 
-    async def turn(self, input: TurnInput, ctx: AgentContext) -> Turn:
-        """Run the graph until it ends or waits."""
+    async def begin(self, input: TurnInput, ctx: AgentContext) -> Running:
+        """A run of the graph, which has not begun yet."""
+        from langchain_core.runnables.config import merge_configs
+
         self._check_schema(input)
-        given = self._resumed(input) if input.responses else await self._input(input, ctx)
-        reading = Reading(
-            before=self._seen,
-            subagents=self._options.subagents,
-            ids=self._ids,
-            data=input.output_schema is not None,
-            messages_key=self._options.messages_key,
+        seen = counter()
+        config = merge_configs(
+            typing.cast(Any, dict(self._options.config)),
+            {"configurable": self._configurable(ctx), "callbacks": [seen]},
         )
-        seen: Counter = counter()
-        error = await self._run(given, ctx, reading, seen)
+        context = self._context(ctx)
+        return Running(
+            arguments={
+                "input": self._resumed(input) if input.responses else await self._input(input, ctx),
+                "config": config,
+                "stream_mode": ["updates", "values"],
+                "subgraphs": True,
+                **({} if context is None else {"context": context}),
+            },
+            reading=Reading(
+                before=self._seen,
+                subagents=self._options.subagents,
+                ids=self._ids,
+                data=input.output_schema is not None,
+                messages_key=self._options.messages_key,
+            ),
+            seen=seen,
+        )
+
+    async def run(self, running: Running) -> Exception | None:
+        """Run until the graph ends or waits; returns what it raised."""
+        stream = self._graph.astream(**running.arguments)
+        try:
+            async with contextlib.aclosing(stream):
+                async for part in stream:
+                    running.reading.add(part)
+        except Exception as error:  # noqa: BLE001 - the graph's own code; what it raises is judged
+            return error
+        return None
+
+    def run_here(self, running: Running, ctx: AgentContext) -> Exception | None:
+        """The same in this thread, by what of the graph is not async."""
+        stream = self._graph.stream(**running.arguments)
+        try:
+            with contextlib.closing(stream):
+                for part in stream:
+                    running.reading.add(part)
+                    if ctx.cancelled.is_set():
+                        break
+        except Exception as error:  # noqa: BLE001 - as above
+            return error
+        return None
+
+    def end(self, running: Running, error: Exception | None, input: TurnInput, ctx: AgentContext) -> Turn:
+        """The turn of a run that ended. Raises what it raised, where that says nothing of the agent."""
+        reading, seen = running.reading, running.seen
         if error is not None:
             self._raise_unless_its_own(error, input, reading, seen)
         ctx.session.capture(self._thread)
@@ -81,26 +133,15 @@ class Conversation:
         collected = reading.finish(error=error, usage=seen.usage(), uncounted=seen.uncounted())
         return _with_data(collected.report(ctx), input)
 
-    async def _run(self, given: Any, ctx: AgentContext, reading: Reading, seen: Counter) -> Exception | None:
-        from langchain_core.runnables.config import merge_configs
-
-        config = merge_configs(
-            typing.cast(Any, dict(self._options.config)),
-            {"configurable": self._configurable(ctx), "callbacks": [typing.cast(Any, seen)]},
-        )
-        context = self._context(ctx)
-        extra = {} if context is None else {"context": context}
-        stream = self._graph.astream(given, config, stream_mode=["updates", "values"], subgraphs=True, **extra)
-        try:
-            async with contextlib.aclosing(stream):
-                async for part in stream:
-                    reading.add(part)
-        except Exception as error:  # noqa: BLE001 - the graph's own code; what it raises is judged
-            return error
-        return None
-
     def _raise_unless_its_own(self, error: Exception, input: TurnInput, reading: Reading, seen: Counter) -> None:
         """Raises what says nothing of the agent: its model was not to be had, or the graph could not begin."""
+        if isinstance(error, NotImplementedError) and "async" in str(error).lower():
+            raise AdapterError(
+                "agent-input",
+                agent=self._options.name,
+                problem=f"a part of the graph runs only synchronously: {str(error)[:300]}",
+                fix="langgraph_agent(graph, sync=True) runs it as graph.invoke does",
+            ) from error
         of_a_model = any(cause in seen.errors for cause in _causes(error))
         nothing_done = reading.steps == 0 and not input.responses
         if of_a_model and nothing_done and not self._seen and getattr(error, "status_code", None) in _BUSY:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 from collections.abc import Callable, Mapping
@@ -37,6 +38,7 @@ def langgraph_agent(
     resume: Resume | None = None,
     subagents: Mapping[str, str] | None = None,
     memory: bool = True,
+    sync: bool = False,
     version: str | Callable[[], str] | None = None,
 ) -> Agent:
     """A compiled graph, or what `create_agent` made: `langgraph_agent(graph)`.
@@ -47,7 +49,8 @@ def langgraph_agent(
     its `configurable`, and into the `context` where the graph's schema has a field of that name. `context` is the rest
     of it, or a function `(ctx) -> context`. `make_input(input, ctx)` makes the graph's input, where that is no message.
     `resume(value, response)` makes what `interrupt(value)` returns, where that is not the answer's text. `subagents`
-    maps tools that run another agent to that agent's name.
+    maps tools that run another agent to that agent's name. `sync=True` runs the graph as `graph.invoke` does, in a
+    thread, for tools, middleware and checkpointers that have no async form.
 
     Raises AdapterError (`bad-argument`; `extra-missing` where LangGraph is not installed).
     """
@@ -68,9 +71,9 @@ def langgraph_agent(
         resume=resume,
         subagents=dict(subagents or {}),
     )
-    return define_agent(
-        name=named, evidence_coverage=declared, send=_Driver(graph, options, memory=memory).send, version=version
-    )
+    driver = _Driver(graph, options, memory=memory)
+    send = driver.send_here if sync else driver.send
+    return define_agent(name=named, evidence_coverage=declared, send=send, version=version)
 
 
 class _Driver:
@@ -81,11 +84,20 @@ class _Driver:
 
     async def send(self, input: TurnInput, ctx: AgentContext) -> Turn:
         """One turn of the conversation."""
+        conversation = await self._conversation(ctx)
+        running = await conversation.begin(input, ctx)
+        return conversation.end(running, await conversation.run(running), input, ctx)
+
+    def send_here(self, input: TurnInput, ctx: AgentContext) -> Turn:
+        """The same, for a thread of its own, in which no event loop runs while the graph does."""
+        conversation = asyncio.run(self._conversation(ctx))
+        running = asyncio.run(conversation.begin(input, ctx))
+        return conversation.end(running, conversation.run_here(running, ctx), input, ctx)
+
+    async def _conversation(self, ctx: AgentContext) -> Conversation:
         conversation = ctx.session.take(_CONVERSATION) or await self._begin(ctx)
-        try:
-            return await conversation.turn(input, ctx)
-        finally:
-            ctx.session.set(_CONVERSATION, conversation)
+        ctx.session.set(_CONVERSATION, conversation)
+        return conversation
 
     async def _begin(self, ctx: AgentContext) -> Conversation:
         graph = self._graph

@@ -251,7 +251,10 @@ async def conversation(cli: Cli, **options: Any) -> tuple[list[Turn], Attempt]:
         new = await one.send("SCENARIO:recall What did I say?")
         assert all(request.sent_credential(KEY) for request in one.server.calls("limited"))
         assert KEY not in "\n".join(one.logs)
-        written = await one.sandbox.run_shell(f"grep -rlF {KEY} {one.sandbox.private_dir} .")
+        # Files only: reading the pipe of a program that runs would wait for what it is told next.
+        written = await one.sandbox.run_shell(
+            f"find {one.sandbox.private_dir} . -type f -exec grep -lF {KEY} {{}} +", timeout=STARTED_WITHIN
+        )
         assert written.stdout == ""
         return [limited, again, new], one
 

@@ -25,7 +25,7 @@ from tests.contract.cli_rows import (
     used,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("place")]
+pytestmark = pytest.mark.slow
 
 GEMINI_MODEL = "gemini-2.5-flash"
 GEMINI_SETTINGS = {
@@ -164,6 +164,7 @@ async def asks_before_it_acts(cli: Cli) -> None:
 
 
 @AGENTS
+@pytest.mark.usefixtures("place")
 def test_it_asks_before_it_acts(cli: Cli) -> None:
     """What was allowed is done, and not before; a refusal is rejected; calls are said once, over however many turns."""
     run(asks_before_it_acts(cli))
@@ -182,6 +183,7 @@ def test_a_conversation(cli: Cli) -> None:
 
 
 @AGENTS
+@pytest.mark.usefixtures("place")
 def test_a_cancelled_turn(cli: Cli) -> None:
     """The command that runs is dead when the cancellation is over."""
     run(cancelled(cli, permissions="allow"))

@@ -3,7 +3,6 @@
 from typing import Any
 
 from desk_graph import CAREFUL, HASTY, travel_desk
-
 from niceeval.adapter import Agent, AgentContext
 from niceeval.adapters import langgraph_agent
 

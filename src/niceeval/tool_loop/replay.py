@@ -1,0 +1,65 @@
+"""Several answers of a model are one turn: what a converter made of each goes into the turn's builder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from niceeval._model.events import (
+    ActionCalled,
+    ActionResult,
+    Compaction,
+    ErrorEvent,
+    InputRequested,
+    Message,
+    SubagentCalled,
+    SubagentCompleted,
+    Thinking,
+)
+from niceeval.turn_building import Collected, TurnBuilder
+
+
+def replay(collected: Collected, builder: TurnBuilder, ids: Mapping[str, str], *, closed_here: bool) -> None:
+    """Add an answer to a turn.
+
+    `ids`: what the turn's events call the calls of the answer. `closed_here`: whoever adds it gives their results, so
+    that it is no lack that the answer has none.
+    """
+    turn = collected.turn
+    for event in turn.events:
+        _add(event, builder, ids)
+    worse = dict(turn.evidence_coverage or {})
+    if closed_here and "events" not in worse:
+        worse.pop("actions", None)
+    for channel, coverage in worse.items():
+        add = builder.unavailable if coverage.level == "unavailable" else builder.partial
+        add(channel, coverage.reason or "the converter gave no reason")  # type: ignore[arg-type]
+    if turn.usage is not None:
+        builder.add_usage(turn.usage)
+    if turn.data is not None:
+        builder.data(turn.data)
+    for said in collected.diagnostics:
+        builder.diagnostic(said.code, said.message, said.data, level=said.level)
+
+
+def _add(event: object, builder: TurnBuilder, ids: Mapping[str, str]) -> None:
+    match event:
+        case Message(role=role, text=text):
+            builder.message(text, role)
+        case Thinking(text=text):
+            builder.thinking(text)
+        case ActionCalled(call_id=id, name=name, input=given, tool=tool):
+            builder.called(ids.get(id, id), name, given, tool)
+        case ActionResult(call_id=id, output=output, status=status):
+            builder.result(ids.get(id, id), output, status)
+        case SubagentCalled(call_id=id, name=name, remote_url=url):
+            builder.subagent(id, name, url)
+        case SubagentCompleted(call_id=id, output=output, status=ended):
+            builder.subagent_done(id, output, ended)
+        case InputRequested(request=request):
+            builder.requested(request)
+        case Compaction(reason=reason):
+            builder.compaction(reason)
+        case ErrorEvent(message=message):
+            builder.error(message)
+        case _:
+            builder.unknown(type(event).__name__)

@@ -60,18 +60,22 @@ def cache_folder() -> Path:
 
 def installed(name: str) -> str:
     """The path of the CLI's command; skips the test, with the reason and what to do, where it cannot be had."""
-    problem, command = _install(name)
+    return cached(INSTALLS[name])
+
+
+def cached(install: CliInstall) -> str:
+    """The same, for one that is no agent."""
+    problem, command = _install(install)
     if problem is not None:
-        pytest.skip(f"{name} {INSTALLS[name].version} is not there: {problem}")
+        pytest.skip(f"{install.name} {install.version} is not there: {problem}")
     return command
 
 
 @functools.cache
-def _install(name: str) -> tuple[str | None, str]:
-    install = INSTALLS[name]
-    folder = cache_folder() / f"{name}-{install.version}"
+def _install(install: CliInstall) -> tuple[str | None, str]:
+    folder = cache_folder() / f"{install.name}-{install.version}"
     command = str(folder / install.inside)
-    with _locked(cache_folder() / f"{name}.lock"):
+    with _locked(cache_folder() / f"{install.name}.lock"):
         if (folder / ".complete").exists():
             return None, command
         shutil.rmtree(folder, ignore_errors=True)

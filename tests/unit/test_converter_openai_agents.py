@@ -484,7 +484,7 @@ def test_a_stream_that_is_cut_anywhere_says_nothing_that_the_whole_one_contradic
 def test_the_converter_and_the_adapter_load_nothing_of_the_sdk() -> None:
     """The SDK is imported when an agent of it is run, not before."""
     program = (
-        "import sys; import niceeval.converters.openai_agents; "
+        "import sys; import niceeval.converters.openai_agents, niceeval.adapters.openai_agents.agent; "
         "print([name for name in sys.modules if name.partition('.')[0] in ('agents', 'openai', 'pydantic', 'httpx2')])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

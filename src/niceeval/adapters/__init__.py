@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from niceeval.adapters.gemini_cli.agent import gemini_cli_agent
     from niceeval.adapters.langgraph.agent import langgraph_agent
     from niceeval.adapters.langgraph_server.agent import langgraph_server_agent
+    from niceeval.adapters.openai_agents.agent import openai_agents_agent
     from niceeval.adapters.opencode.agent import opencode_agent
     from niceeval.adapters.pydantic_ai.agent import pydantic_ai_agent
     from niceeval.adapters.ui_message_stream.agent import ui_message_stream_agent
@@ -36,6 +37,7 @@ __all__ = [
     "gemini_cli_agent",
     "langgraph_agent",
     "langgraph_server_agent",
+    "openai_agents_agent",
     "opencode_agent",
     "pydantic_ai_agent",
     "ui_message_stream_agent",
@@ -52,6 +54,7 @@ _MODULES: Final = {
     "gemini_cli_agent": "gemini_cli.agent",
     "langgraph_agent": "langgraph.agent",
     "langgraph_server_agent": "langgraph_server.agent",
+    "openai_agents_agent": "openai_agents.agent",
     "opencode_agent": "opencode.agent",
     "pydantic_ai_agent": "pydantic_ai.agent",
     "ui_message_stream_agent": "ui_message_stream.agent",

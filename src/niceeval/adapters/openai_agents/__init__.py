@@ -1,0 +1,1 @@
+"""Agents of the OpenAI Agents SDK, run in this process."""

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 from niceeval._sandbox.standing import HERE, Place, look, places_of, remove
-from niceeval.sandbox import StandingSandbox, daytona_sandbox, define_sandbox, docker_sandbox, local_sandbox
+from niceeval.sandbox import (
+    StandingSandbox,
+    daytona_sandbox,
+    define_sandbox,
+    docker_sandbox,
+    local_sandbox,
+    modal_sandbox,
+)
 
 
 class Shelf:
@@ -61,6 +68,9 @@ def test_where_a_project_makes_its_sandboxes_is_looked_at_once() -> None:
         local_sandbox(),
         daytona_sandbox(snapshot="one"),
         daytona_sandbox(image="two"),
+        modal_sandbox(),
+        modal_sandbox(image="three"),
+        modal_sandbox(app="other"),
     ]
     places = places_of(specs)
     assert [(place.name, place.key[1]) for place in places] == [
@@ -68,6 +78,8 @@ def test_where_a_project_makes_its_sandboxes_is_looked_at_once() -> None:
         ("local", ""),
         ("docker", far),
         ("daytona", ""),
+        ("modal", "niceeval"),
+        ("modal", "other"),
     ]
     assert places_of([]) == list(HERE)
 

@@ -32,8 +32,8 @@ class Place:
 
     @property
     def key(self) -> tuple[str, str]:
-        """A service that is asked with one key is one place; an engine is known by its address (`host=`)."""
-        return self.module, str(self.options.get("host") or "")
+        """A service that is asked with one key is one place, or each `app=` of it; an engine is one by its `host=`."""
+        return self.module, str(self.options.get("host") or self.options.get("app") or "")
 
 
 HERE: Final = (Place("docker", "niceeval.backends.docker"), Place("local", "niceeval.backends.local"))

@@ -9,7 +9,7 @@ import json
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from grpclib import GRPCError, Status
@@ -23,7 +23,6 @@ from modal_proto.task_command_router_grpc import TaskCommandRouterBase
 from tests.contract.simulated.here import Place, ended
 
 TOKEN = ("ak-test", "as-test")
-Reply = Callable[[Any], Awaitable[Any]]
 
 
 class Exec:
@@ -76,14 +75,18 @@ class Box:
 
 
 class Service:
-    """The service. `refuse` is what each call is answered with; `patient`: a command's end waits for its streams."""
+    """The service. `refuse` is what each call is answered with.
+
+    `patient`: a command's end is told when nobody holds its streams any more. `lost`: the machine of a sandbox that has
+    ended says nothing any more, not even that. `refuse_next`: one command is refused.
+    """
 
     def __init__(self) -> None:
         self.boxes: dict[str, Box] = {}
         self.apps: dict[str, str] = {}
         self.images: list[list[str]] = []
         self.refuse: tuple[Status, str] | None = None
-        self.patient = False
+        self.patient = self.lost = self.refuse_next = False
         self.commands = 0
         self.jwt = _jwt()
         self.url = ""
@@ -212,12 +215,23 @@ class Service:
             raise GRPCError(Status.NOT_FOUND, "task not found")
         return box
 
+    async def _still_running(self, task_id: str) -> None:
+        try:
+            self._running(task_id)
+        except GRPCError:
+            if self.lost:
+                await asyncio.Event().wait()
+            raise
+
     def _exec(self, request: Any) -> Exec:
         return self._running(request.task_id).execs[request.exec_id]
 
     async def TaskExecStart(self, request: router.TaskExecStartRequest) -> Any:
         box = self._running(request.task_id)
         env = {name: value for source in request.secret_sources for name, value in source.env.contents.items()}
+        if self.refuse_next:
+            self.refuse_next = False
+            raise GRPCError(Status.INVALID_ARGUMENT, "not now")
         self.commands += 1
         process = await box.place.start(list(request.command_args), env, stdin=asyncio.subprocess.PIPE)
         box.execs[request.exec_id] = Exec(process)
@@ -226,7 +240,7 @@ class Service:
     async def TaskExecStdioRead(self, request: router.TaskExecStdioReadRequest) -> AsyncIterator[Any]:
         async for data in self._exec(request).pieces(int(request.file_descriptor), request.offset):
             yield router.TaskExecStdioReadResponse(data=data)
-        self._running(request.task_id)
+        await self._still_running(request.task_id)
 
     async def TaskExecStdinWrite(self, request: router.TaskExecStdinWriteRequest) -> Any:
         one = self._exec(request)
@@ -248,8 +262,14 @@ class Service:
         code = await ended(one.process)
         if self.patient:
             await asyncio.wait(one.readers)
-        self._running(request.task_id)
+        await self._still_running(request.task_id)
         return router.TaskExecWaitResponse(code=code) if code >= 0 else router.TaskExecWaitResponse(signal=-code)
+
+    async def TaskExecPoll(self, request: router.TaskExecPollRequest) -> Any:
+        code = self._exec(request).process.returncode
+        if code is None:
+            return router.TaskExecPollResponse()
+        return router.TaskExecPollResponse(code=code) if code >= 0 else router.TaskExecPollResponse(signal=-code)
 
 
 def _described(base: type) -> dict[str, Handler]:

@@ -86,7 +86,7 @@ class ModalBackend:
         """Say hello to the service. Raises SandboxUnavailableError where the key is refused."""
         client = await self._client()
         with translated():
-            await client.hello.aio()
+            await cast(Any, client).hello.aio()
 
     async def create(self, request: SandboxRequest) -> Sandbox:
         term = min(KEPT_TERM if request.keep else TERM, request.lifetime)

@@ -27,7 +27,7 @@ def gone(problem: str) -> SandboxGoneError:
 
 @contextlib.contextmanager
 def translated(not_found: str | None = None) -> Iterator[None]:
-    """All errors of the SDK as a SandboxError.
+    """All errors of the SDK as a SandboxError; a FileNotFoundError stays one.
 
     What Modal does not find is the sandbox, which is gone; or, where `not_found` says what to do, something that a
     sandbox needs.
@@ -37,6 +37,8 @@ def translated(not_found: str | None = None) -> Iterator[None]:
 
     try:
         yield
+    except FileNotFoundError:
+        raise
     except modal.NotFoundError as error:
         raise (gone(_said(error)) if not_found is None else failed(_said(error), not_found)) from None
     except (modal.ClientClosed, modal.SandboxTerminatedError, modal.SandboxTimeoutError) as error:

@@ -113,13 +113,12 @@ class ModalMachine:
         async with self._told():
             process = await self._exec((*_WRITE, path), {})
             try:
-                while data := await asyncio.to_thread(file.read, CHUNK):
-                    process.stdin.write(data)
-                    await process.stdin.drain.aio()
-            finally:
-                # Also of a file that is not whole: a `cat` that waits for more would be there for ever.
-                process.stdin.write_eof()
-                await asyncio.shield(asyncio.ensure_future(_awaited(process.stdin.drain.aio())))
+                await _fed(process.stdin, file)
+            except Exception:
+                # A `cat` that has ended says better why than the service, which cannot write to it any more.
+                if await process.poll.aio() is not None:
+                    await self._require_success(process, f"{path} cannot be written")
+                raise
             await self._require_success(process, f"{path} cannot be written")
 
     async def get(self, path: str) -> AsyncIterator[bytes]:
@@ -172,6 +171,22 @@ class ModalMachine:
             return
         if code is not None:
             raise gone(_WHY.get(code, f"its first process ended with exit code {code}"))
+
+
+async def _fed(stdin: Any, file: IO[bytes]) -> None:
+    """Write the file, from its place to its end, and then the end."""
+    try:
+        while data := await asyncio.to_thread(file.read, CHUNK):
+            stdin.write(data)
+            await stdin.drain.aio()
+    except BaseException:
+        # A `cat` that waits for more would be there for ever.
+        stdin.write_eof()
+        with contextlib.suppress(Exception):
+            await asyncio.shield(asyncio.ensure_future(_awaited(stdin.drain.aio())))
+        raise
+    stdin.write_eof()
+    await stdin.drain.aio()
 
 
 async def _awaited(call: Coroutine[Any, Any, Any]) -> Any:

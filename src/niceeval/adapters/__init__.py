@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from niceeval.adapters.acp.agent import acp_agent
     from niceeval.adapters.ag_ui.agent import ag_ui_agent
     from niceeval.adapters.bub.agent import bub_agent
+    from niceeval.adapters.chat_completions.agent import chat_completions_agent
     from niceeval.adapters.claude_code.agent import claude_code_agent
     from niceeval.adapters.codex.agent import codex_agent
     from niceeval.adapters.function.agent import function_agent
@@ -31,6 +32,7 @@ __all__ = [
     "acp_agent",
     "ag_ui_agent",
     "bub_agent",
+    "chat_completions_agent",
     "claude_code_agent",
     "codex_agent",
     "function_agent",
@@ -48,6 +50,7 @@ _MODULES: Final = {
     "acp_agent": "acp.agent",
     "ag_ui_agent": "ag_ui.agent",
     "bub_agent": "bub.agent",
+    "chat_completions_agent": "chat_completions.agent",
     "claude_code_agent": "claude_code.agent",
     "codex_agent": "codex.agent",
     "function_agent": "function.agent",

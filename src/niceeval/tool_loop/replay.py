@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from niceeval._model.events import (
     ActionCalled,
@@ -39,6 +40,12 @@ def replay(collected: Collected, builder: TurnBuilder, ids: Mapping[str, str], *
         builder.data(turn.data)
     for said in collected.diagnostics:
         builder.diagnostic(said.code, said.message, said.data, level=said.level)
+
+
+def without_data(collected: Collected) -> Collected:
+    """An answer that calls tools before it gives its data: that it has none yet is nothing to say."""
+    diagnostics = tuple(said for said in collected.diagnostics if said.code != "output-not-json")
+    return replace(collected, turn=replace(collected.turn, data=None), diagnostics=diagnostics)
 
 
 def _add(event: object, builder: TurnBuilder, ids: Mapping[str, str]) -> None:

@@ -71,13 +71,15 @@ class EndpointSettings:
     def declared(
         self, protocol: EvidenceCoverage, given: EvidenceCoverage | Mapping[str, Coverage] | None
     ) -> EvidenceCoverage | Mapping[str, Coverage]:
-        """What the agent promises: what its author says, or the protocol. Actions are complete where the adapter runs
-        the tools, for then it sees each call and what it came to."""
+        """What the agent promises: what its author says, or the protocol. Where the adapter runs the tools, events and
+        actions are complete: it sees each call and what it came to, and calls are made after the answer that has them.
+        """
         if given is not None:
             return given
         if not self.client_tools:
             return protocol
-        return EvidenceCoverage(**{**dict(protocol.items()), "actions": Coverage.complete})
+        channels: dict[str, Coverage] = dict(protocol.items())
+        return EvidenceCoverage(**{**channels, "events": Coverage.complete, "actions": Coverage.complete})
 
     def address(self) -> str:
         """Where requests go, now: the address that was given, with the protocol's own path where it lacks it."""

@@ -1,0 +1,1 @@
+"""An OpenAI-compatible Chat Completions endpoint: `niceeval.adapters.chat_completions_agent`."""

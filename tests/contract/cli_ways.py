@@ -24,6 +24,7 @@ from tests.contract.test_cli_gemini_cli import CLI as GEMINI_CLI
 from tests.contract.test_cli_opencode import CLI as OPENCODE
 
 PROBE_WORD = "zebra"
+PLUGIN_SAYS = "Greet with ahoy."
 SKILL, SKILL_SAYS = "house-style", "Write about pelicans."
 LETTERS = McpServer(
     name="my-letters",
@@ -38,28 +39,50 @@ LETTERS = McpServer(
 class Ways:
     """What differs between the CLIs.
 
-    `loads`: how the model loads a skill. `finds`: what it calls before a server's tool is offered to it, where the CLI
-    holds such tools back. `needs`: options without which it does not work here.
+    `loads`: how the model loads a skill of a name. `plugin`: the files of a plugin that is called `greeter` and brings
+    a skill, or a tool, called `greeting`; `greets`: what the action is called in which that is used, and its input.
+    `finds`: what the model calls before a server's tool is offered to it, where the CLI holds such tools back. `needs`:
+    options without which the CLI does not work here.
     """
 
     cli: Cli
     factory: Callable[..., Agent]
-    loads: Callable[[ModelRequest], Operation]
+    loads: Callable[[ModelRequest, str], Operation]
+    plugin: Mapping[str, str] | None = None
+    greets: tuple[str, Mapping[str, str]] = ("load_skill", {"skill": "greeting"})
     needs: Callable[[], dict[str, Any]] = dict
     finds: tuple[Step, ...] = ()
 
 
-def named(tool_name: str, argument: str = "name") -> Callable[[ModelRequest], Operation]:
+def named(tool_name: str, argument: str = "name") -> Callable[[ModelRequest, str], Operation]:
     """A skill is loaded with a tool of the CLI."""
-    return lambda request: tool(tool_name, **{argument: SKILL})
+    return lambda request, skill: tool(tool_name, **{argument: skill})
 
 
-def read_from_list(request: ModelRequest) -> Operation:
-    """A skill is loaded with a command: Codex's list says `r0/house-style/SKILL.md`, and which folder `r0` is."""
+def read_from_list(request: ModelRequest, skill: str) -> Operation:
+    """A skill is loaded with a command: Codex's list says `(file: r0/house-style/SKILL.md)`, and what `r0` is."""
     said = json.dumps(request.body, ensure_ascii=False)
-    (root,) = re.findall(rf"\(file: (\w+)/{SKILL}/SKILL\.md\)", said)
+    ((root, rest),) = re.findall(rf"- {skill}: [^\\]*\(file: (\w+)/([^)]+)\)", said)
     folder = re.findall(rf"`{root}` = `([^`]+)`", said)[0]
-    return shell(f"sed -n '1,200p' {folder}/{SKILL}/SKILL.md")
+    return shell(f"sed -n '1,200p' {folder}/{rest}")
+
+
+def skill_file(name: str, says: str) -> str:
+    """A `SKILL.md`."""
+    return f"---\nname: {name}\ndescription: How text is written here\n---\n{says}\n"
+
+
+def plugin_with_skill(manifest: str) -> dict[str, str]:
+    """A plugin that is a manifest and a skill."""
+    said = {"name": "greeter", "version": "1.0.0", "description": "Greets"}
+    return {manifest: json.dumps(said), "skills/greeting/SKILL.md": skill_file("greeting", PLUGIN_SAYS)}
+
+
+PLUGIN_OF_OPENCODE = f"""
+export const Greeter = async () => ({{
+  tool: {{ greeting: {{ description: "How to greet", args: {{}}, execute: async () => "{PLUGIN_SAYS}" }} }},
+}})
+"""
 
 
 def with_ripgrep() -> dict[str, Any]:
@@ -76,12 +99,32 @@ WAYS: Mapping[str, Ways] = {
             cli=CLAUDE_CODE,
             factory=claude_code_agent,
             loads=named("Skill", "skill"),
+            plugin=plugin_with_skill(".claude-plugin/plugin.json"),
+            greets=("load_skill", {"skill": "greeter:greeting"}),
             finds=(call(tool("ToolSearch", query="select:mcp__my-letters__count_letters", max_results=1)),),
         ),
-        Ways(cli=CODEX, factory=codex_agent, loads=read_from_list),
+        Ways(
+            cli=CODEX,
+            factory=codex_agent,
+            loads=read_from_list,
+            plugin=plugin_with_skill(".codex-plugin/plugin.json"),
+            greets=("load_skill", {"skill": "greeter:greeting"}),
+        ),
         Ways(cli=BUB, factory=bub_agent, loads=named("skill")),
-        Ways(cli=OPENCODE, factory=opencode_agent, loads=named("skill"), needs=with_ripgrep),
-        Ways(cli=GEMINI_CLI, factory=gemini_cli_agent, loads=named("activate_skill")),
+        Ways(
+            cli=OPENCODE,
+            factory=opencode_agent,
+            loads=named("skill"),
+            plugin={"greeter.js": PLUGIN_OF_OPENCODE},
+            greets=("greeting", {}),
+            needs=with_ripgrep,
+        ),
+        Ways(
+            cli=GEMINI_CLI,
+            factory=gemini_cli_agent,
+            loads=named("activate_skill"),
+            plugin=plugin_with_skill("gemini-extension.json"),
+        ),
     )
 }
 
@@ -97,11 +140,6 @@ def written(folder: Path, files: Mapping[str, str]) -> Path:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, "utf-8")
     return folder
-
-
-def skill_file(name: str, says: str) -> str:
-    """A `SKILL.md`."""
-    return f"---\nname: {name}\ndescription: How text is written here\n---\n{says}\n"
 
 
 def actions(turn: Turn, one: Attempt, *names: str) -> list[tuple[Any, ...]]:

@@ -10,14 +10,27 @@ from typing import Any
 
 import pytest
 
+from niceeval._base.errors import ProjectError
 from niceeval.adapter import ActionCalled
+from niceeval.adapters import bub_agent, codex_agent
 from niceeval.adapters.codex._skills import skill_read
 from niceeval.adapters.gemini_cli._transcript import Transcript as GeminiCli
 from niceeval.adapters.opencode._transcript import Transcript as OpenCode
-from niceeval.cli_agent import Skill
-from niceeval.testing.scenarios import Scenario, call, mcp, say
+from niceeval.cli_agent import Plugin, Skill
+from niceeval.testing.scenarios import ModelRequest, Scenario, Step, call, mcp, say, tool
 from tests.contract.cli_rows import attempt, run, shown
-from tests.contract.cli_ways import LETTERS, PROBE_WORD, SKILL, SKILL_SAYS, WAYS, actions, offering, skill_file, written
+from tests.contract.cli_ways import (
+    LETTERS,
+    PLUGIN_SAYS,
+    PROBE_WORD,
+    SKILL,
+    SKILL_SAYS,
+    WAYS,
+    actions,
+    offering,
+    skill_file,
+    written,
+)
 
 slow = pytest.mark.slow
 DOCUMENT = Path(__file__).parents[2] / "docs" / "coding-agents.md"
@@ -86,6 +99,7 @@ def test_a_server_of_the_protocol(name: str) -> None:
         ({"cmd": "sed -n '1,120p' \"/home/my skills/review/SKILL.md\""}, "review"),
         ({"command": ["bash", "-lc", "head -n 50 skills/review/SKILL.md"]}, "review"),
         ({"command": ["cat", "skills/review/SKILL.md"]}, "review"),
+        ({"cmd": "cat /x/plugins/cache/m/greeter/1.0.0/skills/greeting/SKILL.md"}, "greeter:greeting"),
         ({"cmd": "cat skills/review/SKILL.md && rm -rf build"}, None),
         ({"cmd": "cat skills/review/SKILL.md\nrm -rf build"}, None),
         ({"cmd": "cat skills/review/SKILL.md > note.txt"}, None),
@@ -113,7 +127,7 @@ def test_a_skill(name: str, tmp_path: Path) -> None:
     the same for all of them."""
     ways = WAYS[name]
     folder = written(tmp_path / SKILL, {"SKILL.md": skill_file(SKILL, SKILL_SAYS)})
-    steps = [lambda request: call(ways.loads(request)), say("Read.")]
+    steps = [lambda request: call(ways.loads(request, SKILL)), say("Read.")]
 
     async def loads() -> None:
         async with attempt(
@@ -129,3 +143,41 @@ def test_a_skill(name: str, tmp_path: Path) -> None:
             assert [event for event in shown(turn, one) if event.get("tool") == "shell"] == []
 
     run(loads())
+
+
+@slow
+@pytest.mark.parametrize("name", [name for name in offering("plugins") if WAYS[name].plugin])
+def test_a_plugin(name: str, tmp_path: Path) -> None:
+    """A folder of this machine is a plugin of the CLI, and nothing is fetched for it: what it brings is used."""
+    ways = WAYS[name]
+    assert ways.plugin is not None
+    folder = written(tmp_path / "greeter", ways.plugin)
+    action, given = ways.greets
+
+    def greets(request: ModelRequest) -> Step:
+        return call(ways.loads(request, given["skill"]) if "skill" in given else tool(action, **given))
+
+    async def used() -> None:
+        async with attempt(
+            ways.cli, scenarios=[Scenario("greet", [greets, say("Ahoy.")])], plugins=[Plugin(folder)]
+        ) as one:
+            turn = await one.send("SCENARIO:greet please")
+            assert PLUGIN_SAYS in json.dumps(one.server.calls("greet")[-1].body)
+            ((_, said, status, _),) = actions(turn, one, action)
+            assert ({**said, **given}, status) == (said, "completed")
+            assert turn.status == "completed"
+
+    run(used())
+
+
+def test_plugins_that_are_none(tmp_path: Path) -> None:
+    """They are refused when the agent is made, in words: what is no plugin of Codex's, two of one name, and packages
+    for a Bub that is not installed."""
+    bad = written(tmp_path / "bad", {"README.md": "nothing"})
+    odd = written(tmp_path / "odd", {".codex-plugin/plugin.json": '{"name": "../up"}'})
+    fine = written(tmp_path / "fine", {".claude-plugin/plugin.json": '{"name": "same"}'})
+    for folders, said in (([bad], "no plugin of Codex"), ([odd], "no plugin of Codex"), ([fine, fine], "two plugins")):
+        with pytest.raises(ProjectError, match=said):
+            codex_agent(plugins=[Plugin(folder) for folder in folders])
+    with pytest.raises(ProjectError, match="nothing is installed"):
+        bub_agent(plugins=["bub-mcp"], command="bub")

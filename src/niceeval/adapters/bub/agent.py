@@ -79,14 +79,18 @@ def bub_agent(
     `api_key_env`: the variable of this machine that holds the key; None where none is needed. The model is the
     experiment's; its effort goes to the model as `reasoning_effort`.
 
-    `plugins` are packages of PyPI, installed with it. With `skills`, HOME is a folder of the attempt's own: Bub looks
-    for skills below it. `settings` are Bub's own, by their names without `BUB_`. `max_turns`: the most model calls of a
-    turn; Bub itself has no limit, so 100 where nobody says otherwise. Bub asks for no permission and has no rules.
+    `plugins` are packages of PyPI, installed with it, so not together with `command`. With `skills`, HOME is a folder
+    of the attempt's own: Bub looks for skills below it. `settings` are Bub's own, by their names without `BUB_`.
+    `max_turns`: the most model calls of a turn; Bub itself has no limit, so 100 where nobody says otherwise. Bub asks
+    for no permission and has no rules.
 
     Raises ProjectError (`bad-argument`).
     """
     arguments = CliArguments("bub_agent", dict(locals()))
     key = arguments.text("api_key_env")
+    if arguments.names("plugins") and arguments.text("command") is not None:
+        problem = "are installed with Bub, and with command= nothing is installed"
+        raise arguments.error("plugins", problem, "install them beside that command, and leave plugins= out")
     options = CliOptions(
         version=arguments.text("version"),
         command=arguments.text("command"),

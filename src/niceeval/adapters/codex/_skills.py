@@ -15,11 +15,13 @@ MAX_COMMAND: Final = 2_000
 _READERS: Final = frozenset({"cat", "sed", "head", "tail", "nl", "less", "more"})
 _OPERATORS: Final = "|&;()<>`\n"
 _RANGE: Final = re.compile(r"\d+(,(\d+|\$))?p?")
+_OF_PLUGIN: Final = re.compile(rf"/plugins/cache/[^/]+/([^/]+)/[^/]+/skills/([^/]+)/{re.escape(SKILL_FILE)}\Z")
 _SHELLS: Final = frozenset({"bash", "sh", "zsh"})
 
 
 def skill_read(given: Any) -> str | None:
-    """The skill whose file the command reads, where it does nothing else; None otherwise.
+    """The skill whose file the command reads, where it does nothing else; None otherwise. A plugin's skill goes by the
+    plugin's name too, as in the list that Codex shows its model: `greeter:greeting`.
 
     `given` is the input of a tool that runs commands.
     """
@@ -35,6 +37,9 @@ def skill_read(given: Any) -> str | None:
     operands = [word for word in words if not word.startswith("-") and _RANGE.fullmatch(word) is None]
     if reader.rpartition("/")[2] not in _READERS or len(operands) != 1:
         return None
+    of_plugin = _OF_PLUGIN.search(operands[0])
+    if of_plugin is not None:
+        return f"{of_plugin[1]}:{of_plugin[2]}"
     folder, _, file = operands[0].rpartition("/")
     return folder.rpartition("/")[2] or None if file == SKILL_FILE else None
 

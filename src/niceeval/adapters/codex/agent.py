@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from niceeval.adapter import Agent
+from niceeval.adapters.codex._plugins import install, plugin_names
 from niceeval.adapters.codex._thread import read_thread
 from niceeval.adapters.codex._transcript import NO_ROLLOUT, coverage
 from niceeval.cli_agent import (
@@ -19,6 +20,7 @@ from niceeval.cli_agent import (
     CliTurn,
     Hook,
     McpServer,
+    Plugin,
     Skill,
     define_cli_agent,
     merged,
@@ -49,6 +51,7 @@ def codex_agent(
     denied_commands: Sequence[str] = (),
     mcp_servers: Sequence[McpServer] = (),
     skills: Sequence[Skill] = (),
+    plugins: Sequence[Plugin] = (),
     hooks: Sequence[Hook] = (),
     settings: Mapping[str, Any] | None = None,
     resume: bool = True,
@@ -65,8 +68,9 @@ def codex_agent(
 
     `sandbox_mode` is Codex's own: by default it has none of its own, since the sandbox is the boundary; `read-only` and
     `workspace-write` need what Codex's sandbox needs. It never asks: what its sandbox or a rule forbids is refused.
-    `denied_commands`: beginnings of commands that are refused, such as `"git push"`. `settings` is merged into its
-    `config.toml`, as nested mappings. Codex has no limit of turns.
+    `denied_commands`: beginnings of commands that are refused, such as `"git push"`. `plugins` are folders with a
+    `.codex-plugin/plugin.json` (or a `.claude-plugin/plugin.json`), installed in the attempt's own home. `settings` is
+    merged into its `config.toml`, as nested mappings. Codex has no limit of turns.
 
     Raises ProjectError (`bad-argument`).
     """
@@ -89,6 +93,7 @@ def codex_agent(
         config=_config(arguments, mode, mcp, list(options.secrets), logged_in=key is None),
         denied=arguments.names("denied_commands"),
         skills=arguments.parts("skills", Skill),
+        plugins=plugin_names(arguments),
         hooks=arguments.parts("hooks", Hook),
         timeout=arguments.seconds("turn_timeout"),
         args=arguments.names("args"),
@@ -102,7 +107,7 @@ def codex_agent(
         prepare=given.prepare,
         turn=given.turn,
         home_env=given.home_env,
-        depends_on=[given.config, given.denied, given.skills, given.hooks, given.args],
+        depends_on=[given.config, given.denied, given.skills, given.plugins, given.hooks, given.args],
     )
 
 
@@ -142,6 +147,7 @@ class _Given:
         config: dict[str, Any],
         denied: tuple[str, ...],
         skills: tuple[Skill, ...],
+        plugins: dict[str, Plugin],
         hooks: tuple[Hook, ...],
         timeout: float | None,
         args: tuple[str, ...],
@@ -150,6 +156,7 @@ class _Given:
         self.config = config
         self.denied = denied
         self.skills = skills
+        self.plugins = plugins
         self.hooks = hooks
         self.timeout = timeout
         self.args = args
@@ -174,6 +181,8 @@ class _Given:
         await setup.write_home(files)
         for skill in self.skills:
             await setup.sandbox.upload_directory(skill.path, f"{setup.home}/skills/{skill.name}")
+        if self.plugins:
+            await install(setup, self.plugins)
 
     def _of(self, setup: CliSetup) -> dict[str, Any]:
         chosen = {"model": setup.ctx.model, "model_reasoning_effort": setup.ctx.reasoning_effort}
@@ -182,7 +191,8 @@ class _Given:
     async def turn(self, turn: CliTurn) -> tuple[CliRun, Collected]:
         words = ["exec", "resume"] if turn.session_id is not None else ["exec"]
         words += ["--json", "--skip-git-repo-check"]
-        if self.hooks:
+        if self.hooks or self.plugins:
+            # Nobody is there to say that hooks, of which a plugin may bring some, are trusted.
             words.append("--dangerously-bypass-hook-trust")
         words += self.args
         words += ["-"] if turn.session_id is None else [turn.session_id, "-"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from niceeval.adapter import Agent
@@ -32,6 +33,8 @@ LOWERED: Final[Mapping[str, str]] = {"events": _SUBAGENT, "actions": _SUBAGENT, 
 
 _PROVIDER: Final = "niceeval"
 _KEY: Final = "OPENCODE_PROVIDER_KEY"
+_LIBRARY: Final = "@opencode-ai/plugin"
+_CODE: Final = (".js", ".mjs", ".cjs", ".ts", ".mts", ".json")
 _QUIET: Final = {
     "OPENCODE_DISABLE_AUTOUPDATE": "1",
     "OPENCODE_DISABLE_MODELS_FETCH": "1",
@@ -149,11 +152,23 @@ class _Given:
     async def prepare(self, setup: CliSetup) -> None:
         model = setup.ctx.model
         config = self.config if self.base_url is None or model is None else merged(self._provider(model), self.config)
-        await setup.write_home({"opencode.json": json.dumps(config), "config/.keep": ""})
+        await setup.write_home({"opencode.json": json.dumps(config), "config/.keep": "", **self._nothing_to_fetch()})
         for skill in self.skills:
             await setup.sandbox.upload_directory(skill.path, f"{setup.home}/config/skill/{skill.name}")
         for plugin in self.plugins:
             await setup.sandbox.upload_directory(plugin.path, f"{setup.home}/config/plugin")
+
+    def _nothing_to_fetch(self) -> dict[str, str]:
+        """Files by which opencode takes its plugins' library for installed in its configuration folders: it would fetch
+        it from npm there in every attempt. None where a plugin may need it."""
+        if any(_needs_library(plugin) for plugin in self.plugins):
+            return {}
+        lock = json.dumps({"packages": {"": {"dependencies": {_LIBRARY: "*"}}}})
+        return {
+            f"{folder}/{name}": text
+            for folder in ("config", "xdg/config/opencode")
+            for name, text in (("package-lock.json", lock), ("node_modules/.keep", ""))
+        }
 
     def _provider(self, model: str) -> dict[str, Any]:
         options = {"baseURL": self.base_url, **({"apiKey": f"{{env:{_KEY}}}"} if self.keyed else {})}
@@ -173,6 +188,12 @@ class _Given:
         run = await turn.run([*words, *self.args], stdin=turn.prompt, reader=transcript, timeout=self.timeout)
         turn.continues_as(transcript.session_id)
         return run, transcript.finish(exit_code=run.exit_code, killed=run.killed)
+
+
+def _needs_library(plugin: Plugin) -> bool:
+    """Whether a file of the plugin names opencode's library for plugins."""
+    files = [file for file in Path(plugin.path).rglob("*") if file.suffix in _CODE and file.is_file()]
+    return any(_LIBRARY.encode() in file.read_bytes() for file in files)
 
 
 def _server(server: McpServer) -> dict[str, Any]:

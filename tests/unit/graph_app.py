@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -122,12 +122,11 @@ def _plain(value: Any) -> Any:
     return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
-def app(seen: list[Any]) -> Starlette:
-    """`POST /threads/{id}/runs/stream`. Requests land in `seen`."""
-    graphs = {
-        name: made().compile(checkpointer=InMemorySaver())
-        for name, made in (("desk", desk), ("colour", colour), ("broken", broken), ("big", big))
-    }
+def app(seen: list[Any], more: Mapping[str, Any] | None = None) -> Starlette:
+    """`POST /threads/{id}/runs/stream`, for the graphs above and `more` compiled ones. Requests land in `seen`."""
+    graphs = dict(more or {})
+    for name, made in (("desk", desk), ("colour", colour), ("broken", broken), ("big", big)):
+        graphs[name] = made().compile(checkpointer=InMemorySaver())
 
     async def run(request: Request) -> Response:
         body = await request.json()
@@ -156,6 +155,6 @@ def app(seen: list[Any]) -> Starlette:
     return Starlette(routes=[Route("/threads/{thread}/runs/stream", run, methods=["POST"])])
 
 
-def transport(seen: list[Any]) -> httpx2.ASGITransport:
+def transport(seen: list[Any], more: Mapping[str, Any] | None = None) -> httpx2.ASGITransport:
     """The server, asked without a network."""
-    return httpx2.ASGITransport(app=app(seen))
+    return httpx2.ASGITransport(app=app(seen, more))

@@ -18,7 +18,7 @@ pytest.importorskip("starlette", reason="needs pip install 'niceeval[dev]'")
 
 import httpx2
 from pydantic_ai import Agent, DeferredToolRequests
-from pydantic_ai.messages import ModelMessage
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -75,12 +75,23 @@ async def _answers(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterat
         yield f"message {seen}: {' '.join(words)}"
 
 
-def app(seen: list[dict[str, Any]] | None = None) -> Starlette:
-    """`/ui` speaks the UI message stream, `/ag-ui` AG-UI. Bodies of requests, and their headers, land in `seen`."""
-    from pydantic_ai.ui.ag_ui import AGUIAdapter
-    from pydantic_ai.ui.vercel_ai import VercelAIAdapter
+async def _answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    """The same, not streamed."""
+    texts: list[str] = []
+    calls: list[ToolCallPart] = []
+    async for piece in _answers(messages, info):
+        if isinstance(piece, str):
+            texts.append(piece)
+            continue
+        for part in piece.values():
+            if isinstance(part, DeltaToolCall):
+                calls.append(ToolCallPart(part.name or "", part.json_args, tool_call_id=part.tool_call_id or ""))
+    return ModelResponse(parts=[*([TextPart("".join(texts))] if texts else []), *calls])
 
-    agent = Agent(FunctionModel(stream_function=_answers), output_type=[str, DeferredToolRequests])
+
+def desk() -> Agent[None, Any]:
+    """The agent itself."""
+    agent = Agent(FunctionModel(_answer, stream_function=_answers), output_type=[str, DeferredToolRequests])
 
     @agent.tool_plain(requires_approval=True)
     def delete(path: str) -> str:
@@ -91,6 +102,16 @@ def app(seen: list[dict[str, Any]] | None = None) -> Starlette:
         if where == "boom":
             raise RuntimeError("nobody can look there")
         return f"{where} is fine"
+
+    return agent
+
+
+def app(seen: list[dict[str, Any]] | None = None) -> Starlette:
+    """`/ui` speaks the UI message stream, `/ag-ui` AG-UI. Bodies of requests, and their headers, land in `seen`."""
+    from pydantic_ai.ui.ag_ui import AGUIAdapter
+    from pydantic_ai.ui.vercel_ai import VercelAIAdapter
+
+    agent = desk()
 
     async def note(request: Request) -> None:
         if seen is not None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
+
+import httpx2
 
 from niceeval.adapter import InputFile
 from niceeval.adapters import chat_completions_agent
 from niceeval.testing import ModelServer
-from tests.unit.endpoint_contract import CITY, EndpointContract, look
+from tests.unit.contexts import Conversation
+from tests.unit.endpoint_contract import CITY, EndpointContract, calls, look, said
 
 PICTURE = InputFile(filename="sky.png", mime_type="image/png", data=b"png")
 NOISE = InputFile(filename="call.wav", mime_type="audio/wav", data=b"wav")
@@ -56,3 +60,92 @@ class TestChatCompletions(EndpointContract):
             {"name": "look", "arguments": '{"where": "here"}'},
         )
         assert result == {"role": "tool", "tool_call_id": call["id"], "content": '{"seen": "here"}'}
+
+
+def told(*answers: str | dict[str, Any], urls: list[str] | None = None) -> httpx2.MockTransport:
+    """An endpoint that gives these answers, one for each request: an object, or the text of a stream."""
+    coming = iter(answers)
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if urls is not None:
+            urls.append(str(request.url))
+        given = next(coming)
+        if isinstance(given, str):
+            return httpx2.Response(200, text=given, headers={"content-type": "text/event-stream; charset=utf-8"})
+        return httpx2.Response(200, json=given)
+
+    return httpx2.MockTransport(answer)
+
+
+def completion(message: dict[str, Any], reason: str = "stop") -> dict[str, Any]:
+    choice = {"index": 0, "message": {"role": "assistant", "content": None, **message}, "finish_reason": reason}
+    return {"id": "c", "object": "chat.completion", "choices": [choice], "usage": None}
+
+
+def wanted(arguments: str, id: str = "call_0") -> dict[str, Any]:
+    return {"tool_calls": [{"id": id, "type": "function", "function": {"name": "look", "arguments": arguments}}]}
+
+
+def line(transport: httpx2.MockTransport, url: Any = "http://desk/v1", **options: Any) -> Conversation:
+    return Conversation(chat_completions_agent(url, api_key_env=None, transport=transport, **options))
+
+
+def test_ids_that_come_again() -> None:
+    """A server that numbers its calls anew in each answer has them told apart, and odd arguments fail the call."""
+    answers = [
+        completion(wanted('{"where": "here"}')),
+        completion(wanted('{"where": "there"}')),
+        completion(wanted("{broken")),
+        completion({"content": "Done."}),
+    ]
+    turn = asyncio.run(line(told(*answers), tools=[look]).send("go"))
+    assert [(output, status) for _, _, output, status in calls(turn)] == [
+        ({"seen": "here"}, "completed"),
+        ({"seen": "there"}, "completed"),
+        ("the arguments are no JSON object", "failed"),
+    ]
+    assert said(turn) == ["Done."]
+
+
+def test_an_answer_in_one_piece_and_odd_streams() -> None:
+    """An endpoint may answer in one piece, and a stream with an error, or with what is no JSON, is a failed turn."""
+    whole = asyncio.run(line(told(completion({"content": "Plain."}))).send("go"))
+    assert (said(whole), whole.status) == (["Plain."], "completed")
+    chunk = {"id": "c", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "Half"}}]}
+    begun = f"data: {json.dumps(chunk)}\n\n"
+    for rest in (
+        'data: {"error": {"message": "overloaded"}}\n\n',
+        "data: <html>\n\n",
+        "data: [1]\n\n",
+        "data: [DONE]\n\n",
+    ):
+        turn = asyncio.run(line(told(begun + rest)).send("go"))
+        assert (said(turn), turn.status) == (["Half"], "failed"), rest
+        assert (turn.evidence_coverage or {})["status"].level != "complete"
+
+
+def test_addresses() -> None:
+    """The protocol's path is added where it is missing, a query stays, and a callable is asked each time."""
+    urls: list[str] = []
+    given: list[Any] = [
+        "http://desk/v1",
+        "http://desk/v1/chat/completions/",
+        "http://desk/d?api-version=2",
+        lambda: "http://later/v1",
+    ]
+    for url in given:
+        asyncio.run(line(told(completion({"content": "x"}), urls=urls), url).send("go"))
+    assert urls == [
+        "http://desk/v1/chat/completions",
+        "http://desk/v1/chat/completions",
+        "http://desk/d/chat/completions?api-version=2",
+        "http://later/v1/chat/completions",
+    ]
+
+
+def test_data_after_tools() -> None:
+    """Where data is wanted, an answer that calls tools first says nothing of it."""
+    answers = [completion(wanted('{"where": "here"}')), completion({"content": '{"city": "Oslo"}'})]
+    conversation = line(told(*answers), tools=[look])
+    turn = asyncio.run(conversation.send("go", output_schema=CITY))
+    assert (turn.data, conversation.said) == ({"city": "Oslo"}, [])

@@ -15,7 +15,6 @@ from niceeval._judge.collector import Entry
 from niceeval._judge.evaluation import Evaluation
 from niceeval._judging.outcome import MAX_PROBLEM, JudgeCode, JudgeOutcome
 from niceeval._judging.recipes import Recipe
-from niceeval._judging.resolving import DEFAULT_BASE_URL
 from niceeval._model.assertion import JudgeRecord, UnavailableReason
 from niceeval._model.judge import DEFAULT_TIMEOUT, JudgeConfig, JudgeMaterial
 from niceeval._model.matcher import Judgement
@@ -116,7 +115,7 @@ class Asked:
         return JudgeRecord(
             recipe=question.kind,
             model=None if self.config is None else self.config.model,
-            base_url=None if self.config is None else self.config.base_url or DEFAULT_BASE_URL,
+            base_url=None if outcome is None else outcome.base_url,
             rubric_hash=question.rubric_hash,
             choice=None if outcome is None else outcome.choice,
             usage=None if outcome is None else outcome.usage,

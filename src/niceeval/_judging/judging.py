@@ -102,6 +102,7 @@ async def judge_once(
         prompt=_kept(exchange.prompt, MAX_PROMPT, hide) or None,
         answer=_kept(exchange.answer, MAX_ANSWER, hide) or None,
         model=judge.model,
+        base_url=judge.base_url,
         usage=usage,
         cost=cost,
     )
@@ -149,7 +150,9 @@ def _spent(usages: Sequence[Usage | None], judge: ResolvedJudge) -> tuple[Usage 
 
 
 def _without_score(code: JudgeCode, message: str, judge: ResolvedJudge, hide: Redactor) -> JudgeOutcome:
-    return JudgeOutcome(code=code, message=_kept(message, MAX_PROBLEM, hide), model=judge.model)
+    return JudgeOutcome(
+        code=code, message=_kept(message, MAX_PROBLEM, hide), model=judge.model, base_url=judge.base_url
+    )
 
 
 def _kept(text: str, limit: int, hide: Redactor) -> str:

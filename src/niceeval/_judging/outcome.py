@@ -37,6 +37,7 @@ class JudgeOutcome:
     prompt: str | None = field(default=None, repr=False)
     answer: str | None = field(default=None, repr=False)
     model: str | None = None
+    base_url: str | None = None
     usage: Usage | None = None
     cost: Decimal | None = None
 

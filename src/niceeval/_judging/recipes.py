@@ -6,8 +6,8 @@ import functools
 import hashlib
 import importlib.util
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -126,9 +126,32 @@ def rubric(label: str, criteria: str, scale: Mapping[str, float] | None = None) 
         name=f"rubric({_text('rubric', 'label', label).strip()})",
         kind="rubric",
         scores=scores,
-        rubric={"criteria": text, "grades": ", ".join(f'"{grade}"' for grade in best_first)},
+        rubric={"criteria": text, "grades": _listed(best_first)},
         template=_RUBRIC,
     )
+
+
+def reversed_choices(recipe: Recipe) -> Recipe | None:
+    """The same question with its choices in the other order; None where the order is part of the question's words.
+
+    A judge that answers otherwise then goes by places, not by the material.
+    """
+    scores = dict(reversed(list(recipe.scores.items())))
+    if recipe.kind == "closed_qa":
+        return replace(recipe, scores=scores)
+    if recipe.kind != "rubric":
+        return None
+    grades = _listed(sorted(recipe.scores, key=lambda grade: recipe.scores[grade]))
+    return replace(
+        recipe,
+        scores=scores,
+        rubric={**recipe.rubric, "grades": grades},
+        template=_RUBRIC.replace("(best) to the last", "(worst) to the last"),
+    )
+
+
+def _listed(grades: Sequence[str]) -> str:
+    return ", ".join(f'"{grade}"' for grade in grades)
 
 
 def _text(call: str, argument: str, value: object) -> str:

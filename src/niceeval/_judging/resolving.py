@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import urlsplit
 
+from niceeval._base.errors import error_text
 from niceeval._evidence.prices import Price
 from niceeval._judging.outcome import JudgeProblem
-from niceeval._model.judge import DEFAULT_TIMEOUT, JudgeConfig
+from niceeval._model.judge import DEFAULT_TIMEOUT, JudgeConfig, url_problem
 
 DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 """Where a judge without `base_url` is asked. It is always given, so that no variable of a library's redirects it."""
@@ -45,7 +46,7 @@ def resolve(
     """The configuration with its key. Raises JudgeProblem (`judge-not-configured`)."""
     if config is None:
         raise JudgeProblem("judge-not-configured", "no judge is configured, and there is no default model")
-    base_url = config.base_url or DEFAULT_BASE_URL
+    base_url = _address(config)
     variable = config.api_key_env or KEY_VARIABLE
     key = environ.get(variable, "").strip()
     if not key:
@@ -54,6 +55,20 @@ def resolve(
             raise JudgeProblem("judge-not-configured", f"there is no key for {config.model} in {variable}")
         key = NO_KEY
     return ResolvedJudge(model=config.model, base_url=base_url, api_key=key, timeout=config.timeout, pricing=pricing)
+
+
+def _address(config: JudgeConfig) -> str:
+    given: object = config.base_url
+    if callable(given):
+        try:
+            given = given()
+        except Exception as error:  # noqa: BLE001 - the author's function: what it raises is why there is no judge
+            said = f"base_url of {config.model} raised {error_text(error)}"
+            raise JudgeProblem("judge-not-configured", said) from None
+        problem = url_problem(given)
+        if problem is not None:
+            raise JudgeProblem("judge-not-configured", f"base_url of {config.model} {problem}")
+    return DEFAULT_BASE_URL if given is None else str(given)
 
 
 def _is_local(url: str) -> bool:

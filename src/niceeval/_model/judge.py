@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -23,7 +24,8 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class JudgeConfig:
     """Which model judges, and where: `judge=` of an eval, an experiment or the project. There is no default model.
 
-    `base_url`: an endpoint that speaks OpenAI's chat completions; None is OpenAI's own. `api_key_env`: the *name* of
+    `base_url`: an endpoint that speaks OpenAI's chat completions, or a function that gives it when it is needed (of a
+    server that the experiment's `setup` starts); None is OpenAI's own. `api_key_env`: the *name* of
     the environment variable that holds the key; None is `NICEEVAL_JUDGE_KEY`. `timeout`: seconds for one judgement, its
     retries included. `require_calibration`: a judge that gates without a current calibration is an error.
     `max_concurrency`: judgements at the same time in one run.
@@ -32,7 +34,7 @@ class JudgeConfig:
     """
 
     model: str
-    base_url: str | None
+    base_url: str | Callable[[], str] | None
     api_key_env: str | None
     timeout: float
     require_calibration: bool
@@ -42,7 +44,7 @@ class JudgeConfig:
     def __init__(
         self,
         model: str,
-        base_url: str | None = None,
+        base_url: str | Callable[[], str] | None = None,
         api_key_env: str | None = None,
         timeout: float = DEFAULT_TIMEOUT,
         require_calibration: bool = False,
@@ -82,21 +84,27 @@ class JudgeMaterial:
     note: str | None = None
 
 
-def _require_url(arguments: Arguments) -> None:
-    url = arguments.text("base_url")
-    if url is None:
-        return
-    fix = 'base_url="https://api.example.com/v1"'
+def url_problem(url: object) -> str | None:
+    """Why this is no address to ask a judge at; None where it is one."""
+    if not isinstance(url, str):
+        return f"is {described(url)}; it is an http or https address"
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         usable = False
     if not usable:
-        raise arguments.error("base_url", f"is {described(url)}; it is an http or https address", fix)
-    if parts.username is not None or parts.password is not None:
-        # The address is stored with the results and shown; a password in it would be, too.
-        raise arguments.error("base_url", "holds a user or a password", f"{fix}, and the key in api_key_env's variable")
+        return f"is {described(url)}; it is an http or https address"
+    # The address is stored with the results and shown; a password in it would be, too.
+    return "holds a user or a password" if "@" in parts.netloc else None
+
+
+def _require_url(arguments: Arguments) -> None:
+    url = arguments["base_url"]
+    problem = None if url is None or callable(url) else url_problem(url)
+    if problem is not None:
+        fix = 'base_url="https://api.example.com/v1"'
+        raise arguments.error("base_url", problem, f"{fix}; the key is what api_key_env's variable holds")
 
 
 def _require_variable(arguments: Arguments) -> None:

@@ -264,7 +264,9 @@ def _judge_parts(judge: JudgeConfig | None) -> dict[str, str]:
     """Which model judges, and where; the key and the limits change no score."""
     if judge is None:
         return {}
-    return {"judge": _value(judge.model), "judge.base_url": _value(judge.base_url)}
+    # Where it is found out when it is needed, such as a server on any free port, it says nothing of what answers.
+    url = "found when needed" if callable(judge.base_url) else judge.base_url
+    return {"judge": _value(judge.model), "judge.base_url": _value(url)}
 
 
 def _shown_price(price: Price) -> str:

@@ -15,6 +15,7 @@ from niceeval._base.terminal import (
     cut_end,
     cut_middle,
     duration,
+    money,
     pad_end,
 )
 from niceeval._model.run_events import RunFinished
@@ -205,11 +206,13 @@ def _totals(state: RunState, finished: RunFinished, style: Style) -> list[str]:
     figures = state.figures
     budget = None if state.start is None else state.start.budget
     used = (figures.total_tokens(), figures.total_cost(budget)) if figures.attempts else ()
+    # Never part of what the agents cost.
+    judge = (f"judge {money(finished.judge_cost_usd)}",) if finished.judge_usage is not None else ()
     others = [f"{number} {word}" for word in ("carried", "cancelled") if (number := getattr(finished, word))]
     return [
         f"evals     {style.joined(*counted(state.evals()))}",
         f"attempts  {style.joined(*attempts)}",
-        style.joined(duration(finished.duration_ms), *used, *others),
+        style.joined(duration(finished.duration_ms), *used, *judge, *others),
     ]
 
 

@@ -1,0 +1,5 @@
+from adapters.desk import desk
+from judge_model import JUDGE
+from niceeval import define_experiment
+
+experiment = define_experiment(agent=desk(), setup=JUDGE.start, teardown=JUDGE.stop)

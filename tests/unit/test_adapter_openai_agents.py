@@ -28,7 +28,18 @@ from tests.unit.contexts import Conversation
 
 pytest.importorskip("agents", reason="the OpenAI Agents SDK is not installed: pip install 'niceeval[openai-agents]'")
 
-from agents import Agent, RunConfig, RunContextWrapper, SQLiteSession, add_trace_processor, function_tool
+from agents import (
+    Agent,
+    FunctionTool,
+    RunConfig,
+    RunContextWrapper,
+    SQLiteSession,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrailData,
+    add_trace_processor,
+    function_tool,
+    tool_input_guardrail,
+)
 from agents.tracing import TracingProcessor
 from pydantic import BaseModel
 
@@ -197,16 +208,68 @@ def test_a_text_in_the_place_of_an_answer_goes_on_without_it() -> None:
     assert [item["call_id"] for item in script.asked[-1]["input"] if item.get("type") == "function_call"] == ["c1"]
 
 
+def lowered(turn: Turn) -> set[str]:
+    return set(turn.evidence_coverage or {})
+
+
 def test_failures_are_heard_of_and_keep_their_words() -> None:
-    """The SDK is asked to say which calls failed; an app's own words for it stay as they are."""
+    """The SDK is asked to say which calls failed; an app's own words for it stay as they are. Nothing is missing."""
     config = RunConfig(tool_error_formatter=lambda given: f"no luck: {given.error}")
     script = Script((calls("raises", "c1", {"why": "no disk"}),), (says("Sorry."),))
-    turn = run(Conversation(openai_agents_agent(desk(script), run_config=config)).send("save"))
+    agent = openai_agents_agent(desk(script), run_config=config)
+    turn = run(Conversation(agent).send("save"))
     assert results(turn) == [("c1", "failed", "no luck: no disk")]
-    assert turn.status == "completed"
-    told = openai_agents_agent(desk(script), failures_told=True)
-    assert told.evidence_coverage["actions"].level == "complete"
-    assert openai_agents_agent(desk(script)).evidence_coverage["actions"].level == "partial"
+    assert (turn.status, lowered(turn)) == ("completed", set())
+    assert agent.evidence_coverage["actions"].level == "complete"
+
+
+@function_tool(failure_error_function=lambda ctx, error: "all is well")
+def hides(why: str) -> str:
+    """Raise, and say something else."""
+    raise ValueError(why)
+
+
+@function_tool(timeout=30)
+async def hurries() -> str:
+    """May be answered for when it is late."""
+    return "in time"
+
+
+@tool_input_guardrail
+def refuses(given: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
+    """Answer in the place of the tool."""
+    return ToolGuardrailFunctionOutput.reject_content("no, thank you")
+
+
+@function_tool(tool_input_guardrails=[refuses])
+def guarded() -> str:
+    """Never run."""
+    return "ran"
+
+
+by_hand = FunctionTool(
+    name="by_hand",
+    description="Answers for itself.",
+    params_json_schema={"type": "object", "properties": {}},
+    on_invoke_tool=lambda ctx, text: asyncio.sleep(0, "error: no disk"),
+)
+
+
+@pytest.mark.parametrize(
+    ("tool", "why"),
+    [(hides, "hides"), (hurries, "hurries"), (by_hand, "by_hand"), (guarded, "guardrail")],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_where_a_failure_may_not_be_heard_of_the_actions_are_partial(tool: FunctionTool, why: str) -> None:
+    """A tool with words of its own for failures, one that may be late, one made by hand, one behind a guardrail."""
+    arguments = {"why": "no disk"} if tool is hides else {}
+    script = Script((calls(tool.name, "c1", arguments),), (says("Done."),))
+    agent = Agent(name="Desk", model=script.model, tools=[tool])
+    turn = run(Conversation(openai_agents_agent(agent)).send("go"))
+    assert [id for id, _, _ in results(turn)] == ["c1"]
+    assert turn.evidence_coverage is not None
+    assert turn.evidence_coverage["actions"].level == "partial"
+    assert why in str(turn.evidence_coverage["actions"].reason)
 
 
 def test_an_error_of_the_agent_is_a_failed_turn_and_the_conversation_goes_on() -> None:

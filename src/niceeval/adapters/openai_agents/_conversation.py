@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from niceeval.adapter import AdapterError, AgentContext, InputResponse, RetryableSendError, Turn, TurnInput
+from niceeval.adapters.openai_agents._listening import Heard, formatter, hooks
 from niceeval.adapters.openai_agents._schemas import ANSWER, output_type
 from niceeval.converters import openai_agents as converter
 
@@ -27,15 +28,6 @@ class Settings:
     tracing: bool
 
 
-@dataclass(slots=True)
-class _Seen:
-    """What is seen of a run while it goes on: calls that failed or were refused, and whether a model answered."""
-
-    failed: set[str] = field(default_factory=set)
-    rejected: set[str] = field(default_factory=set)
-    answered: bool = False
-
-
 class Conversation:
     """The history of one conversation line. `paused` is the run that the last turn waits in."""
 
@@ -53,24 +45,25 @@ class Conversation:
         """Run the agent once, on what came before."""
         from agents import Runner
 
-        seen = _Seen()
-        config = self._config(ctx, seen)
-        agent, given, after, wraps = self._begin(input, seen)
+        heard = Heard()
+        config = self._config(ctx, heard)
+        agent, given, after, wraps = self._begin(input, heard)
         options: dict[str, Any] = {} if self._how.max_turns is None else {"max_turns": self._how.max_turns}
         if after is None:
             options["context"] = self._context
         if self._session is not None:
             options["session"] = self._session
         try:
-            result = await Runner.run(agent, given, run_config=config, hooks=_hooks(seen), **options)
+            result = await Runner.run(agent, given, run_config=config, hooks=hooks(heard), **options)
         except Exception as error:  # noqa: BLE001 - the agent's own code; what it raises is judged
-            return self._raised(error, seen, after, ctx)
+            return self._raised(error, heard, after, ctx)
         self._keep(result, agent)
         turn = converter.collected(
             result,
             after=after,
-            failed=seen.failed,
-            rejected=seen.rejected,
+            failed=heard.failed,
+            rejected=heard.rejected,
+            untold=heard.untold,
             data=input.output_schema is not None,
             ids=self._ids,
         ).report(ctx)
@@ -78,10 +71,10 @@ class Conversation:
             turn = dataclasses.replace(turn, data=turn.data.get(ANSWER))
         return turn
 
-    def _begin(self, input: TurnInput, seen: _Seen) -> tuple[Any, Any, Any, bool]:
+    def _begin(self, input: TurnInput, heard: Heard) -> tuple[Any, Any, Any, bool]:
         """The agent, what it is given, the run that it goes on from, and whether its answer comes in a field."""
         if input.responses:
-            state = self._answered(input.responses, seen)
+            state = self._answered(input.responses, heard)
             after, self._paused = self._paused, None
             return self._paused_agent, state, after, False
         # Something else in the place of an answer: what waits is dropped.
@@ -94,7 +87,7 @@ class Conversation:
         form, wraps = output_type(input.output_schema)
         return self._agent.clone(output_type=form), given, None, wraps
 
-    def _answered(self, responses: Sequence[InputResponse], seen: _Seen) -> Any:
+    def _answered(self, responses: Sequence[InputResponse], heard: Heard) -> Any:
         if self._paused is None:
             raise AdapterError("agent-invalid", problem="the agent waits for no answer", fix="send a text")
         state = self._paused.to_state()
@@ -110,7 +103,7 @@ class Conversation:
                 state.approve(item)
             else:
                 state.reject(item, rejection_message=response.text)
-                seen.rejected.add(id)
+                heard.rejected.add(id)
         return state
 
     def _keep(self, result: Any, agent: Any) -> None:
@@ -120,10 +113,10 @@ class Conversation:
         if not waits and self._how.start == "last" and result.last_agent is not agent:
             self._agent = result.last_agent
 
-    def _raised(self, error: Exception, seen: _Seen, after: Any, ctx: AgentContext) -> Turn:
+    def _raised(self, error: Exception, heard: Heard, after: Any, ctx: AgentContext) -> Turn:
         """The turn of a run that raised, if that is the agent's doing. Raises the error if it says nothing of it."""
         status = getattr(error, "status_code", None)
-        if status in _BUSY and not seen.answered and after is None:
+        if status in _BUSY and not heard.answered and after is None:
             raise RetryableSendError(f"{type(error).__name__}: {error}", retry_after=_retry_after(error)) from error
         data = getattr(error, "run_data", None)
         if data is None or not _is_the_agents(error):
@@ -133,10 +126,16 @@ class Conversation:
         done = [item.to_input_item() for item in data.new_items if item.type != "tool_approval_item"]
         self._history = _closed([*asked, *done])
         return converter.collected(
-            None, after=after, error=error, failed=seen.failed, rejected=seen.rejected, ids=self._ids
+            None,
+            after=after,
+            error=error,
+            failed=heard.failed,
+            rejected=heard.rejected,
+            untold=heard.untold,
+            ids=self._ids,
         ).report(ctx)
 
-    def _config(self, ctx: AgentContext, seen: _Seen) -> Any:
+    def _config(self, ctx: AgentContext, heard: Heard) -> Any:
         from agents import ModelSettings, RunConfig
 
         config = self._how.run_config
@@ -148,29 +147,8 @@ class Conversation:
             effort = ModelSettings(reasoning=_reasoning(ctx.reasoning_effort))
             changes["model_settings"] = effort if base.model_settings is None else base.model_settings.resolve(effort)
         if hasattr(base, "tool_error_formatter"):
-            changes["tool_error_formatter"] = _formatter(base.tool_error_formatter, seen)
+            changes["tool_error_formatter"] = formatter(base.tool_error_formatter, heard)
         return dataclasses.replace(base, **changes)
-
-
-def _formatter(own: Any, seen: _Seen) -> Any:
-    """Hears of failures, with the ids of their calls; how they are worded stays as it was."""
-
-    def word(given: Any) -> Any:
-        if given.kind != "approval_rejected":
-            seen.failed.add(given.call_id)
-        return None if own is None else own(given)
-
-    return word
-
-
-def _hooks(seen: _Seen) -> Any:
-    from agents import RunHooks
-
-    class Hooks(RunHooks[Any]):
-        async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
-            seen.answered = True
-
-    return Hooks()
 
 
 def _reasoning(effort: str) -> Any:

@@ -11,16 +11,14 @@ from niceeval.adapter import (
     AdapterError,
     Agent,
     AgentContext,
-    Coverage,
-    EvidenceCoverage,
     SessionSlot,
     Turn,
     TurnInput,
+    complete_evidence_coverage,
     define_agent,
     require_extra,
 )
 from niceeval.adapters.openai_agents._conversation import Conversation, Settings
-from niceeval.converters.openai_agents import coverage
 
 _CONVERSATION: SessionSlot[Conversation] = SessionSlot("openai-agents-conversation")
 
@@ -35,7 +33,6 @@ def openai_agents_agent(
     max_turns: int | None = None,
     session: Callable[[AgentContext], Any] | None = None,
     start: Literal["given", "last"] = "given",
-    failures_told: bool = False,
     tracing: bool = False,
     version: str | Callable[[], str] | None = None,
 ) -> Agent:
@@ -46,8 +43,7 @@ def openai_agents_agent(
     attempts. `models` maps what an experiment calls `model` to the SDK's models; another name is given to the SDK as it
     is. `run_config` and `max_turns` are those of `Runner.run`. `session` makes the SDK's session of a conversation;
     without it the history is kept as a list. `start="last"`: a turn begins with the agent that the one before ended
-    with. `failures_told`: no tool has a `failure_error_function` of its own, so that every failure is seen, and the
-    actions are complete. `tracing`: leave the SDK's tracing as `run_config` has it; otherwise these runs have none.
+    with. `tracing`: leave the SDK's tracing as `run_config` has it; otherwise these runs have none.
 
     Raises AdapterError (`bad-argument`; `extra-missing` where the SDK is not installed).
     """
@@ -64,17 +60,11 @@ def openai_agents_agent(
     )
     return define_agent(
         name=name or (getattr(agent, "name", None) if is_agent else None) or "openai-agents",
-        evidence_coverage=_coverage(failures_told),
+        # The runs are listened to, so more is known of them than their results say.
+        evidence_coverage=complete_evidence_coverage,
         send=_Maker(agent, context, session, settings).send,
         version=version,
     )
-
-
-def _coverage(failures_told: bool) -> EvidenceCoverage:
-    channels: dict[str, Coverage] = dict(coverage.items())
-    if failures_told:
-        channels["actions"] = Coverage.complete
-    return EvidenceCoverage(**channels)
 
 
 class _Maker:

@@ -164,8 +164,6 @@ class ItemReader:
             self.builder.incomplete(f"what {agent} did inside a tool is not shown", ("events", "actions"))
             return
         self.builder.called(unique, call_name(item), call_input(raw), CANONICAL.get(text_field(raw, "type") or ""))
-        if text_field(field(item, "tool_origin"), "type") == "mcp":
-            self.builder.partial("actions", "a tool of an MCP server answers for its own failures")
         hosted = hosted_result(raw)
         if hosted is not None:
             output, failed = hosted

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from niceeval.adapter import Coverage, EvidenceCoverage, Turn
-from niceeval.converters._attributes import field, items
+from niceeval.converters._attributes import field, items, text_field
 from niceeval.converters._call_ids import CallIds
 from niceeval.converters.openai_agents._items import ItemReader
 from niceeval.converters.openai_agents._usage import add_run_usage
@@ -16,6 +16,9 @@ coverage: Final = EvidenceCoverage.complete_except(
     actions=Coverage.partial("a tool that answers for its own failures looks like one that did well"),
 )
 """A run's items are all that its agents did, but a result does not say whether the tool failed."""
+
+MAX_NAMES: Final = 5
+"""Tools that are named in a reason."""
 
 situations: Final[Mapping[str, str]] = {
     "success": "tested",
@@ -44,6 +47,7 @@ def collected(
     error: BaseException | None = None,
     failed: Collection[str] = (),
     rejected: Collection[str] = (),
+    untold: Collection[str] = (),
     data: bool = True,
     ids: CallIds | None = None,
 ) -> Collected:
@@ -52,8 +56,9 @@ def collected(
     `run` is a run's result, a list of its items, or None with the `error` that ended it, which carries what the turns
     before had done. `after` is the result of the run that paused and that this one goes on from: the SDK says its items
     and counts its tokens again, and they are cut. `failed` and `rejected` are the ids of calls of which you know that,
-    from a `tool_error_formatter` and from what you answered. `data=False` where no structured answer was asked for.
-    `ids` are a conversation's, so that a call id that comes again in a later turn is told apart.
+    from a `tool_error_formatter` and from what you answered; `untold` names the tools that ran and whose failures you
+    are not told of. `data=False` where no structured answer was asked for. `ids` are a conversation's, so that a call
+    id that comes again in a later turn is told apart.
     """
     builder = TurnBuilder(coverage)
     if run is None:
@@ -68,6 +73,7 @@ def collected(
         _ended_badly(reader, error)
     else:
         _ended(reader, run, data)
+    _unclear(builder, run, untold)
     usage = field(field(run, "context_wrapper"), "usage")
     if usage is not None:
         add_run_usage(builder, usage, field(field(after, "context_wrapper"), "usage"))
@@ -86,6 +92,16 @@ def _ended(reader: ItemReader, run: object, data: bool) -> None:
     if data and output is not None and not isinstance(output, str):
         reader.builder.data(output)
     reader.ended(output, True)
+
+
+def _unclear(builder: TurnBuilder, run: object, untold: Collection[str]) -> None:
+    if untold:
+        names = ", ".join(sorted(untold)[:MAX_NAMES])
+        builder.partial("actions", f"tools that answer for their own failures ran: {names}")
+    for name in ("tool_input_guardrail_results", "tool_output_guardrail_results"):
+        for result in items(field(run, name)):
+            if text_field(field(field(result, "output"), "behavior"), "type") != "allow":
+                builder.partial("actions", "a guardrail answered in the place of a tool")
 
 
 def _ended_badly(reader: ItemReader, error: BaseException) -> None:

@@ -41,6 +41,7 @@ class Ways:
 
     `loads`: how the model loads a skill of a name. `plugin`: the files of a plugin that is called `greeter` and brings
     a skill, or a tool, called `greeting`; `greets`: what the action is called in which that is used, and its input.
+    `before_tool`: the event at which a hook runs before a tool, and a matcher for the shell.
     `finds`: what the model calls before a server's tool is offered to it, where the CLI holds such tools back. `needs`:
     options without which the CLI does not work here.
     """
@@ -51,6 +52,7 @@ class Ways:
     plugin: Mapping[str, str] | None = None
     greets: tuple[str, Mapping[str, str]] = ("load_skill", {"skill": "greeting"})
     needs: Callable[[], dict[str, Any]] = dict
+    before_tool: tuple[str, str] = ("PreToolUse", "Bash")
     finds: tuple[Step, ...] = ()
 
 
@@ -124,6 +126,7 @@ WAYS: Mapping[str, Ways] = {
             factory=gemini_cli_agent,
             loads=named("activate_skill"),
             plugin=plugin_with_skill("gemini-extension.json"),
+            before_tool=("BeforeTool", "run_shell_command"),
         ),
     )
 }

@@ -16,9 +16,9 @@ from niceeval.adapters import bub_agent, codex_agent
 from niceeval.adapters.codex._skills import skill_read
 from niceeval.adapters.gemini_cli._transcript import Transcript as GeminiCli
 from niceeval.adapters.opencode._transcript import Transcript as OpenCode
-from niceeval.cli_agent import Plugin, Skill
-from niceeval.testing.scenarios import ModelRequest, Scenario, Step, call, mcp, say, tool
-from tests.contract.cli_rows import attempt, run, shown
+from niceeval.cli_agent import Hook, Plugin, Skill
+from niceeval.testing.scenarios import ModelRequest, Scenario, Step, call, mcp, say, shell, tool
+from tests.contract.cli_rows import STARTED_WITHIN, attempt, run, shown
 from tests.contract.cli_ways import (
     LETTERS,
     PLUGIN_SAYS,
@@ -181,3 +181,35 @@ def test_plugins_that_are_none(tmp_path: Path) -> None:
             codex_agent(plugins=[Plugin(folder) for folder in folders])
     with pytest.raises(ProjectError, match="nothing is installed"):
         bub_agent(plugins=["bub-mcp"], command="bub")
+
+
+HOOK = """input=$(cat)
+case $input in *forbidden*) echo 'not in this house' >&2; exit 2;; esac
+echo "$input" >> hook-was-told"""
+"""A hook that keeps what it is told of each call, and blocks those that say so."""
+
+
+@slow
+@pytest.mark.parametrize("name", offering("hooks"))
+def test_a_hook(name: str) -> None:
+    """It runs before the tools that it is for, and is told what is called; a call that it blocks is not done, and is
+    rejected, not failed, with the hook's reason; the turn goes on."""
+    ways = WAYS[name]
+    event, matcher = ways.before_tool
+    hook = Hook(event=event, matcher=matcher, command=HOOK, timeout=STARTED_WITHIN)
+    steps = [call(shell("echo allowed")), call(shell("echo forbidden > note.txt")), say("Done.")]
+
+    async def hooked() -> None:
+        async with attempt(ways.cli, scenarios=[Scenario("hooked", steps)], hooks=[hook]) as one:
+            turn = await one.send("SCENARIO:hooked please")
+            told = json.loads(await one.sandbox.read_file("hook-was-told"))
+            assert (told["hook_event_name"], told["tool_input"]["command"]) == (event, "echo allowed")
+            assert not await one.sandbox.file_exists("note.txt")
+            events = shown(turn, one)
+            done, blocked = (event for event in events if event["type"] == "action.result")
+            assert (done["status"], done["output"].strip()) == ("completed", "allowed")
+            assert blocked["status"] == "rejected"
+            assert "not in this house" in blocked["output"]
+            assert (events[-1]["text"], turn.status) == ("Done.", "completed")
+
+    run(hooked())

@@ -41,7 +41,10 @@ _EXIT: Final = re.compile(r"\A(?:[^\n]*\n){0,4}?(?:Process exited with code|Exit
 _REFUSED: Final = re.compile(
     r"rejected by user|Rejected\(|approval policy|approval required by policy|blocked by policy|patch rejected", re.I
 )
-_MCP_REFUSED: Final = re.compile(r"\A\s*user (?:rejected|cancelled|declined) MCP tool call", re.I)
+_TOLD_NO: Final = re.compile(
+    r"\A\s*(?:user (?:rejected|cancelled|declined) MCP tool call|(?:command|tool call) blocked by PreToolUse hook\b)",
+    re.I,
+)
 _NOT_RUN: Final = re.compile(
     r"\A\s*(?:unsupported (?:custom tool )?call|failed to|exec_command failed|execution error|tool call error|aborted)",
     re.I,
@@ -251,7 +254,7 @@ class Rollout:
                 return "completed" if code == 0 else "failed"
             if _REFUSED.search(head):
                 return "rejected"
-        if _MCP_REFUSED.match(head):
+        if _TOLD_NO.match(head):
             return "rejected"
         failed = _NOT_RUN.match(head) is not None or value_of(output, "success") is False
         return "failed" if failed else "completed"

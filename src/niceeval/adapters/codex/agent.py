@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
@@ -204,7 +205,8 @@ def _hooks(hooks: tuple[Hook, ...]) -> dict[str, Any]:
     for hook in hooks:
         entry: dict[str, Any] = {"type": "command", "command": hook.command}
         if hook.timeout is not None:
-            entry["timeout"] = hook.timeout
+            # Codex drops all hooks where one of them has a part of a second.
+            entry["timeout"] = math.ceil(hook.timeout)
         group: dict[str, Any] = {"hooks": [entry]}
         if hook.matcher is not None:
             group["matcher"] = hook.matcher

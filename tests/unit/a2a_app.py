@@ -2,7 +2,7 @@
 
 It does what it is told: `work` says what it does and gives artifacts, `big` gives one in pieces; `data` gives a JSON
 object, `file` a file; `order` asks which one, and then orders it; `login` asks for a login; `hi` answers at once,
-without a task; `fail`, `reject` and `cancel` end so; `raise` breaks.
+without a task; `recall` says what came first; `fail`, `reject` and `cancel` end so; `raise` breaks.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ def data_part(value: Any) -> Part:
 class Desk(AgentExecutor):
     """See the module."""
 
+    def __init__(self) -> None:
+        self._first: dict[str, str] = {}
+
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         words = context.get_user_input()
         task = context.current_task
@@ -46,7 +49,7 @@ class Desk(AgentExecutor):
             assert context.message is not None
             task = new_task_from_user_message(context.message)
             await event_queue.enqueue_event(task)
-            self._asked = False
+            self._first.setdefault(task.context_id, words)
         updater = TaskUpdater(event_queue, task.id, task.context_id)
         await self._do(words, updater, resumed=context.current_task is not None, task=task, context=context)
 
@@ -80,6 +83,8 @@ class Desk(AgentExecutor):
         elif words in ("fail", "reject", "cancel"):
             ending = {"fail": updater.failed, "reject": updater.reject, "cancel": updater.cancel}[words]
             await ending(None if words == "cancel" else say("No stock."))
+        elif words == "recall":
+            await updater.complete(say(f"You began with {self._first[task.context_id]}"))
         elif words == "raise":
             raise RuntimeError("the desk is on fire")
         else:

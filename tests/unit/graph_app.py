@@ -1,7 +1,7 @@
 """A graph behind the part of a LangGraph server's API that the adapter uses: real graphs, a small server of our own.
 
-`desk` asks before it deletes, and looks without asking; `colour` asks a question; `broken` raises in a node; `big` asks
-two questions at once.
+`desk` asks before it deletes, looks without asking, and recalls what came first; `colour` asks a question; `broken` raises
+in a node; `big` asks two questions at once.
 """
 
 from __future__ import annotations
@@ -43,12 +43,14 @@ def _desk(state: State) -> dict[str, Any]:
     last = state["messages"][-1]
     if isinstance(last, ToolMessage):
         return _say(f"So: {last.content}")
-    words = str(last.content).split()
+    words = last.text.split() or [""]
     number = len(state["messages"])
+    if words[0] == "recall":
+        return _say(f"You began with {state['messages'][0].text}")
     if words[0] in ("delete", "look"):
         calls = [{"name": words[0], "args": {"path": path}, "id": f"{number}-{path}"} for path in words[1:]]
         return _say("", tool_calls=calls)
-    return _say(f"message {number}: {last.content}") | {"structured_response": {"words": len(words)}}
+    return _say(f"message {number}: {last.text}") | {"structured_response": {"words": len(words)}}
 
 
 def _tools(state: State) -> dict[str, Any]:

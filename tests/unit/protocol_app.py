@@ -1,7 +1,8 @@
 """An agent of Pydantic AI behind its own UI protocols, for tests of the adapters that talk to them.
 
 It does what it is told: `delete a b` wants to delete two files and asks for each; `look x` looks there; `boom` looks
-where it cannot; `bad` calls a tool wrongly; `think` thinks; `nothing` says nothing; `crash` breaks while it speaks.
+where it cannot; `bad` calls a tool wrongly; `think` thinks; `crash` breaks while it speaks; `recall` says what came
+first.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ async def _answers(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterat
         yield {0: DeltaThinkingPart(content="yes.")}
         yield "Hel"
         yield "lo"
+    elif words[0] == "recall":
+        yield f"You began with {prompts[0].content}"
     elif words[0] == "crash":
         yield "I was"
         raise RuntimeError("the model is gone")

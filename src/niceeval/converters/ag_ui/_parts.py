@@ -41,11 +41,14 @@ class Call:
 
 
 class Result:
+    """What a call came to. `sure`: it was said whether it failed."""
+
     def __init__(self, call_id: str, output: Any, message_id: str | None, status: ResultStatus = "completed") -> None:
         self.call_id = call_id
         self.output = output
         self.message_id = message_id
         self.status: ResultStatus = status
+        self.sure = False
 
 
 def decoded(event: str | Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -15,11 +15,11 @@ OPTIONS: Final = (InputOption(id="approve", label="Approve"), InputOption(id="re
 """How a request for approval can be answered."""
 
 coverage: Final = EvidenceCoverage.complete_except(
-    actions=Coverage.partial("a tool's result has no status in the protocol: one that failed may look like any other"),
     usage=Coverage.partial("a server need not say what was used"),
     data=Coverage.unavailable("the protocol has no place for an output schema"),
 )
 
+_NO_STATUS: Final = "a tool's result has no status in the protocol: one that failed may look like any other"
 _SILENT: Final = frozenset(
     {
         "RUN_STARTED",
@@ -249,8 +249,10 @@ class Reading:
         if known is None and id not in self._known and call_id:
             known = Result(call_id, content_of(message.get("content")), id)
             self._result(known)
-        if known is not None and error is not None:
-            known.status, known.output = "failed", known.output or error
+        if known is not None:
+            known.sure = True
+            if error is not None:
+                known.status, known.output = "failed", known.output or error
 
     def _chunk(self, family: str, id: str) -> None:
         if self._last.get(family) != id:
@@ -277,10 +279,17 @@ class Reading:
             if not event.open:
                 builder.called(event.id, event.name, event.input)
         elif isinstance(event, Result):
-            status = self._hidden.get(event.message_id or "", event.status)
-            builder.result(event.call_id, event.output, "rejected" if event.call_id in self._refused else status)
+            self._tell_result(event)
         else:
             event()
+
+    def _tell_result(self, result: Result) -> None:
+        status = self._hidden.get(result.message_id or "", result.status)
+        if result.call_id in self._refused:
+            status = "rejected"
+        elif status == "completed" and not result.sure:
+            self._builder.partial("actions", _NO_STATUS)
+        self._builder.result(result.call_id, result.output, status)
 
     def _say_what_is_missing(self, cut: str | None) -> None:
         builder = self._builder

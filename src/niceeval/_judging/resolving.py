@@ -17,6 +17,8 @@ DEFAULT_BASE_URL: Final = "https://api.openai.com/v1"
 """Where a judge without `base_url` is asked. It is always given, so that no variable of a library's redirects it."""
 KEY_VARIABLE: Final = "NICEEVAL_JUDGE_KEY"
 """The variable that holds the key where a configuration names none."""
+FOUND_WHEN_NEEDED: Final = "found when needed"
+"""Stands for the address of an endpoint that a function finds."""
 NO_KEY: Final = "no-key"
 """Sent to an endpoint on this machine where there is no key."""
 
@@ -32,6 +34,13 @@ class ResolvedJudge:
     pricing: tuple[Mapping[str, Price], ...] = ()
 
 
+def endpoint_of(config: JudgeConfig) -> str:
+    """Where a judge is asked, as its results and calibrations name it: an address, or that it is found when needed."""
+    if callable(config.base_url):
+        return FOUND_WHEN_NEEDED
+    return config.base_url or DEFAULT_BASE_URL
+
+
 def chosen(*configs: JudgeConfig | None, model: str | None = None) -> JudgeConfig | None:
     """The first configuration that there is (an eval's, an experiment's, the project's), with a call's own model."""
     found = next((config for config in configs if config is not None), None)
@@ -45,7 +54,8 @@ def resolve(
 ) -> ResolvedJudge:
     """The configuration with its key. Raises JudgeProblem (`judge-not-configured`)."""
     if config is None:
-        raise JudgeProblem("judge-not-configured", "no judge is configured, and there is no default model")
+        fix = f'judge=JudgeConfig(model="...") in the experiment, and its key in {KEY_VARIABLE}'
+        raise JudgeProblem("judge-not-configured", f"there is no judge, and no default model: {fix}")
     base_url = _address(config)
     variable = config.api_key_env or KEY_VARIABLE
     key = environ.get(variable, "").strip()

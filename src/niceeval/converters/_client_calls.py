@@ -39,8 +39,20 @@ class ClientCalls:
         self._builder.called(unique, name, given, tool)
         return unique
 
-    def result(self, id: str, output: Any, status: Literal["completed", "failed"] | None = None) -> None:
-        """What a call came to. `status` where the protocol says it; what the caller knows goes before."""
+    def is_open(self, id: str) -> bool:
+        """Whether a call of this id was made here and has no result."""
+        return bool(self._open.get(id))
+
+    def result(
+        self,
+        id: str,
+        output: Any,
+        status: Literal["completed", "failed", "rejected"] | None = None,
+        *,
+        called_before: bool = False,
+    ) -> None:
+        """What a call came to. `status` where the protocol says it; what the caller knows goes before. `called_before`
+        where the call may be one of an earlier turn."""
         open_ids, known = self._open.get(id, []), self._made.get(id, [])
         unique = open_ids.pop(0) if open_ids else (known[-1][0] if known else id)
         if id in self._rejected or unique in self._rejected:
@@ -50,12 +62,12 @@ class ClientCalls:
         else:
             self._unknown_outcomes = self._unknown_outcomes or (status is None and self._failed is None)
             self._builder.result(unique, output, status or "completed")
-        if not known:
+        if not known and not called_before:
             self._builder.partial("actions", "a result has no call")
 
-    def finish(self) -> None:
-        """The loop is over: say what is not known of it."""
-        if any(self._open.values()):
+    def finish(self, waiting: Collection[str] = ()) -> None:
+        """The loop is over: say what is not known of it. `waiting` are ids of calls that a human was asked about."""
+        if any(left for id, left in self._open.items() if id not in waiting):
             self._builder.partial("actions", "the answer has calls whose results are not there")
         if self._unknown_outcomes:
             self._builder.partial("actions", NO_STATUS)

@@ -25,9 +25,10 @@ def plain(value: Any, depth: int = 0) -> Any:
     if dump is None:
         return value
     try:
-        return dump(mode="json", warnings=False)
+        # What is not set is not in the JSON that the object was made of.
+        return dump(mode="json", exclude_unset=True, warnings=False)
     except Exception:  # noqa: BLE001 - binary content and the like: the caller's builder describes what is no JSON
-        return dump(warnings=False)
+        return dump(exclude_unset=True, warnings=False)
 
 
 def dumper(value: object) -> Any:

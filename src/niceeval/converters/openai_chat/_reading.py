@@ -188,6 +188,8 @@ class Reading:
             builder.failed(f"the answer ended early: {CUT_SHORT[self._reason]}", said=False)
         elif self._reason not in WHOLE:
             builder.partial("status", f"the answer ended for a reason that is not known: {self._reason[:80]}")
+        if self._structured and (cut is not None or self._reason is None):
+            builder.partial("data", cut or "there is no whole answer")
 
     def _data(self) -> None:
         text, parsed = self._answer

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from niceeval.adapters.codex.agent import codex_agent
     from niceeval.adapters.function.agent import function_agent
     from niceeval.adapters.gemini_cli.agent import gemini_cli_agent
+    from niceeval.adapters.google_adk.agent import google_adk_agent
     from niceeval.adapters.langgraph.agent import langgraph_agent
     from niceeval.adapters.langgraph_server.agent import langgraph_server_agent
     from niceeval.adapters.openai_agents.agent import openai_agents_agent
     from niceeval.adapters.opencode.agent import opencode_agent
     from niceeval.adapters.pydantic_ai.agent import pydantic_ai_agent
+    from niceeval.adapters.responses.agent import responses_agent
     from niceeval.adapters.ui_message_stream.agent import ui_message_stream_agent
 
 __all__ = [
@@ -37,11 +39,13 @@ __all__ = [
     "codex_agent",
     "function_agent",
     "gemini_cli_agent",
+    "google_adk_agent",
     "langgraph_agent",
     "langgraph_server_agent",
     "openai_agents_agent",
     "opencode_agent",
     "pydantic_ai_agent",
+    "responses_agent",
     "ui_message_stream_agent",
 ]
 
@@ -55,11 +59,13 @@ _MODULES: Final = {
     "codex_agent": "codex.agent",
     "function_agent": "function.agent",
     "gemini_cli_agent": "gemini_cli.agent",
+    "google_adk_agent": "google_adk.agent",
     "langgraph_agent": "langgraph.agent",
     "langgraph_server_agent": "langgraph_server.agent",
     "openai_agents_agent": "openai_agents.agent",
     "opencode_agent": "opencode.agent",
     "pydantic_ai_agent": "pydantic_ai.agent",
+    "responses_agent": "responses.agent",
     "ui_message_stream_agent": "ui_message_stream.agent",
 }
 """Factory -> the module that defines it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 
@@ -29,8 +29,10 @@ pytest.importorskip("pydantic_ai", reason="Pydantic AI is not installed: pip ins
 
 from pydantic import BaseModel
 from pydantic_ai import Agent, CallDeferred, DeferredToolRequests, RunContext, ToolOutput
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, UserPromptPart
+from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import UsageLimits
 
@@ -371,21 +373,69 @@ def test_flags_reach_the_agent_through_functions_of_the_context() -> None:
     assert [code for code, _ in talk.said] == ["flags-unused"]
 
 
-def test_an_agent_in_a_tool_is_named() -> None:
-    """`subagents=` says which tool runs another agent: a subagent, whose work inside is not shown."""
-    inner = Agent(Script("two").model)
-    outer = Agent(Script([ToolCallPart("research", {"topic": "sums"}, "o1")], "It is two.").model)
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("shared", [True, False])
+def test_an_agent_in_a_tool_is_noticed_whatever_it_shares(named: bool, shared: bool) -> None:
+    """What another agent did inside a tool is not shown, and the turn says so; `subagents=` says which it was."""
+    inner = Agent(Script([ToolCallPart("add", {"a": 1, "b": 1}, "i1")], "two").model, tools=[add])
+    outer = Agent(Script([ToolCallPart("research", {"topic": "sums"}, "o1")], "It is two.", "Yes.").model)
 
     @outer.tool
     async def research(ctx: RunContext[None], topic: str) -> str:
-        return (await inner.run(topic, usage=ctx.usage)).output
+        return (await inner.run(topic, usage=ctx.usage if shared else None)).output
 
-    turn = run(Conversation(pydantic_ai_agent(outer, subagents={"research": "librarian"})).send("go"))
-    (call,) = derive_facts(turn.events).subagent_calls
-    assert (call.name, call.status, call.output) == ("librarian", "completed", "two")
-    assert set(turn.evidence_coverage or {}) == {"events", "actions"}
-    assert turn.usage is not None
-    assert turn.usage.requests == 3
+    talk = Conversation(pydantic_ai_agent(outer, subagents={"research": "librarian"} if named else None))
+
+    async def both() -> tuple[Turn, Turn]:
+        return await talk.send("go"), await talk.send("sure?")
+
+    first, second = run(both())
+    facts = derive_facts(first.events)
+    seen = [(call.name, call.status, call.output) for call in facts.subagent_calls or facts.tool_calls]
+    assert seen == [("librarian" if named else "research", "completed", "two")]
+    assert bool(facts.subagent_calls) is named
+    assert set(first.evidence_coverage or {}) == {"events", "actions"}
+    assert first.usage is not None
+    assert first.usage.requests == (4 if shared else 2)
+    assert second.evidence_coverage is None
+
+
+def test_of_calls_at_once_the_one_that_raised_is_known() -> None:
+    """The others have no result, and the actions are partial."""
+    script = Script([ToolCallPart("raises", {"why": "no disk"}, "c1"), ToolCallPart("slow", {}, "c2")])
+
+    async def slow() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    turn = run(Conversation(pydantic_ai_agent(Agent(script.model, tools=[raises, slow]))).send("go"))
+    assert turn.status == "failed"
+    assert results(turn) == [("c1", "failed", "ValueError: no disk")]
+    assert {"events", "actions"} <= set(turn.evidence_coverage or {})
+
+
+def test_the_apps_own_capabilities_stay() -> None:
+    """What the app gives to its runs is given, beside what the adapter listens with."""
+
+    class Seen(AbstractCapability[Any]):
+        names: ClassVar[list[str]] = []
+
+        async def before_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
+            self.names.append(call.tool_name)
+            return args
+
+    script = Script([ToolCallPart("add", {"a": 1, "b": 2}, "c1")], "3")
+    agent = pydantic_ai_agent(Agent(script.model, tools=[add]), run={"capabilities": [Seen()]})
+    assert results(run(Conversation(agent).send("go"))) == [("c1", "completed", 3)]
+    assert Seen.names == ["add"]
+
+
+def test_a_model_that_falls_back_on_others_takes_an_effort() -> None:
+    """It does not say what it takes; nothing is claimed of it."""
+    model = FallbackModel(Script("hi").model, Script("ho").model)
+    talk = Conversation(pydantic_ai_agent(Agent(model)), reasoning_effort="low")
+    assert run(talk.send("go")).events == (Message(role="assistant", text="hi"),)
+    assert talk.said == []
 
 
 def test_the_same_call_in_two_turns_is_two_calls() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from niceeval.adapter import AdapterError, AgentContext, InputResponse, RetryableSendError, Turn, TurnInput
+from niceeval.adapters.pydantic_ai._listening import Heard, listening
 from niceeval.converters import pydantic_ai as converter
-from niceeval.turn_building import Collected
 
 EFFORTS: Final = ("minimal", "low", "medium", "high", "xhigh", "max")
 """What the framework takes as `thinking`; `none` turns it off."""
@@ -40,9 +40,11 @@ class Conversation:
         from pydantic_ai.messages import repair_messages
         from pydantic_ai.usage import RunUsage
 
-        usage = RunUsage()
+        usage, heard = RunUsage(), Heard()
         prompt = None if input.responses else _prompt(input)
         given, wraps = self._arguments(input, ctx)
+        if capabilities := listening(self._agent, heard):
+            given["capabilities"] = [*(given.get("capabilities") or ()), *capabilities]
         if input.responses:
             given["deferred_tool_results"] = self._answers(input.responses)
         elif self._pending is not None:
@@ -54,29 +56,28 @@ class Conversation:
                     prompt, message_history=self._history, deps=self._deps, usage=usage, **given
                 )
             except Exception as error:  # noqa: BLE001 - the agent's own code; what it raises is judged
-                return self._raised(error, list(captured), usage, given, ctx)
+                return self._raised(error, list(captured), self._how(given, usage, heard), ctx)
         self._history = list(result.all_messages())
         output = result.output
         self._pending = output if type(output).__name__ == "DeferredToolRequests" else None
         data = input.output_schema is not None
-        turn = self._converted(result, given, usage, data=data).report(ctx)
+        turn = converter.collected(result, data=data, **self._how(given, usage, heard)).report(ctx)
         if wraps and isinstance(turn.data, Mapping):
             turn = dataclasses.replace(turn, data=turn.data.get(ANSWER))
         return turn
 
-    def _converted(self, run: Any, given: Mapping[str, Any], usage: object, **how: Any) -> Collected:
-        return converter.collected(
-            run,
-            ids=self._ids,
-            usage=usage,
-            subagents=self._subagents,
-            output_tools_named=_named_outputs(given.get("output_type") or self._agent.output_type),
-            **how,
-        )
+    def _how(self, given: Mapping[str, Any], usage: object, heard: Heard) -> dict[str, Any]:
+        """What the converter is told of a run beside its messages."""
+        return {
+            "ids": self._ids,
+            "usage": usage,
+            "subagents": self._subagents,
+            "nested": heard.nested,
+            "raised": heard.raised,
+            "output_tools_named": _named_outputs(given.get("output_type") or self._agent.output_type),
+        }
 
-    def _raised(
-        self, error: Exception, captured: list[Any], usage: object, given: Mapping[str, Any], ctx: AgentContext
-    ) -> Turn:
+    def _raised(self, error: Exception, captured: list[Any], how: dict[str, Any], ctx: AgentContext) -> Turn:
         """The turn of a run that raised, if that is the agent's doing. Raises the error if it says nothing of it."""
         before = {getattr(message, "run_id", None) for message in self._history} | {None}
         messages = [message for message in captured if getattr(message, "run_id", None) not in before]
@@ -88,7 +89,7 @@ class Conversation:
             raise error
         # The conversation goes on from where it broke; the framework mends what is open.
         self._history, self._pending = captured, None
-        return self._converted(messages, given, usage, error=error).report(ctx)
+        return converter.collected(messages, error=error, **how).report(ctx)
 
     def _arguments(self, input: TurnInput, ctx: AgentContext) -> tuple[dict[str, Any], bool]:
         """What the run is given beside the conversation, and whether the answer comes in a field."""
@@ -155,7 +156,11 @@ def _effort(effort: str) -> str | bool:
 
 def _thinks(model: Any) -> bool:
     """Whether a model takes an effort, as far as it says; the framework leaves it out without a word where not."""
-    profile = getattr(model, "profile", None)
+    try:
+        profile = getattr(model, "profile", None)
+    except NotImplementedError:
+        # A model that falls back on others has none of its own.
+        return True
     if not isinstance(profile, Mapping):
         return True
     return bool(profile.get("supports_thinking") or profile.get("thinking_always_enabled"))

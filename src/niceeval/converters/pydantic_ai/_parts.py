@@ -183,12 +183,11 @@ class PartReader:
         else:
             self.builder.result(unique, output, status)
 
-    def raised(self, message: str) -> None:
-        """A tool raised, and the run ended. Only where one call is open it is known which."""
-        if len(self._open) == 1:
-            (id,) = self._open
-            self.builder.result(self._ids.result(id), message, "failed")
-            self._open.clear()
+    def raised(self, message: str, ids: Sequence[str] = ()) -> None:
+        """A tool raised, and the run ended: one of these calls, or, where only one is open, that one."""
+        for id in ids or (tuple(self._open) if len(self._open) == 1 else ()):
+            if self._open.pop(id, None) is not None:
+                self.builder.result(self._ids.result(id), message, "failed")
 
     def _answer_taken(self, id: str, part: object, outcome: str) -> None:
         if outcome == "retried":

@@ -30,6 +30,8 @@ situations: Final[Mapping[str, str]] = {
 }
 """What can happen in a run -> "tested", or why the framework does not show it."""
 
+MAX_NAMES: Final = 5
+"""Tools that are named in a reason."""
 _IN_A_TOOL: Final = "requests were made to a model inside a tool: what was done there is not shown"
 
 
@@ -47,6 +49,8 @@ def collected(
     ids: CallIds | None = None,
     output_tools_named: Collection[str] = (),
     subagents: Mapping[str, str] | None = None,
+    nested: Collection[str] = (),
+    raised: Mapping[str, BaseException] | None = None,
 ) -> Collected:
     """The turn of a run, and what has to be said about it.
 
@@ -54,7 +58,8 @@ def collected(
     run, which make a failed turn. `usage` is the run's where it is known otherwise than by its result. `data=False`
     where no structured answer was asked for. `ids` are a conversation's, so that a call id that comes again in a later
     turn is told apart. `output_tools_named` are the names of output tools that have no default name. `subagents` maps
-    a tool's name to that of the agent that it runs.
+    a tool's name to that of the agent that it runs; `nested` names tools in which some agent is known to have run.
+    `raised` are errors of tools by call id, where it is known which raised what.
     """
     builder = TurnBuilder(coverage)
     messages, output, own_usage = _parts_of(run)
@@ -63,10 +68,13 @@ def collected(
     reader.messages(messages)
     used = own_usage if usage is None else usage
     if error is not None:
-        _ended_badly(reader, messages, error)
+        _ended_badly(reader, messages, error, raised or {})
     else:
         _output(reader, output, data)
         _inner_requests(builder, used, len(_responses(messages)) + attempts_of(messages))
+    if nested:
+        tools = ", ".join(sorted(nested)[:MAX_NAMES])
+        builder.incomplete(f"another agent ran in a tool ({tools}): what it did is not shown", ("events", "actions"))
     _usage(builder, used, messages)
     return builder.build()
 
@@ -116,14 +124,17 @@ def _usage(builder: TurnBuilder, usage: object, messages: Sequence[object]) -> N
         add_run_usage(builder, field(response, "usage"), requests=1)
 
 
-def _ended_badly(reader: PartReader, messages: Sequence[object], error: BaseException) -> None:
+def _ended_badly(
+    reader: PartReader, messages: Sequence[object], error: BaseException, raised: Mapping[str, BaseException]
+) -> None:
     builder = reader.builder
     text = f"{type(error).__name__}: {error}"
     last = messages[-1] if messages else None
     if text_field(last, "kind") == "request" and text_field(last, "state") != "interrupted":
         builder.partial("usage", "the last request to the model failed: what it used is not known")
-    if _is_a_tools(error):
-        reader.raised(text)
+    known = [id for id, what in raised.items() if what is error]
+    if known or _is_a_tools(error):
+        reader.raised(text, known)
     if reader.open_calls:
         builder.incomplete(f"the run ended with {type(error).__name__} while tools ran", ("events", "actions"))
     builder.failed(text)

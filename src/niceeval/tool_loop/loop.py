@@ -60,7 +60,8 @@ class Dialect(Protocol[S]):
         ...
 
     def answer_request(self, state: S, request_id: str, *, approved: bool, reason: str | None) -> bool:
-        """Add the answer to a request of the endpoint's own; False where there is none of this id."""
+        """Add the answer to a request of the endpoint's own; False where there is none of this id. The request's id is
+        that of the call in the events: one that is approved has its result in the next answer."""
         ...
 
     def open_requests(self, state: S) -> Sequence[InputRequest]:
@@ -134,6 +135,8 @@ class _Running(Generic[S]):
             self.builder.result(id, None, "rejected")
             self._line.settled.append(Settled(call=call, text=LAPSED))
         self._line.open.clear()
+        for request in self._dialect.open_requests(self._line.state):
+            self.builder.result(request.id, None, "rejected")
         self._dialect.lapse(self._line.state)
         self._tell()
         self._dialect.say(self._line.state, self._given)
@@ -141,12 +144,7 @@ class _Running(Generic[S]):
     async def answer(self, responses: Sequence[InputResponse]) -> None:
         """A human's answers. Nothing is run before all of them are known to answer something."""
         for response in responses:
-            if response.request_id not in self._line.open and not self._dialect.answer_request(
-                self._line.state,
-                response.request_id,
-                approved=response.option_id == "approve",
-                reason=response.text,
-            ):
+            if response.request_id not in self._line.open and not self._answer_endpoint(response):
                 raise AdapterError(
                     "agent-input",
                     agent=self._settings.name,
@@ -163,6 +161,13 @@ class _Running(Generic[S]):
                 self.builder.result(response.request_id, response.text, "rejected")
                 text = f"{REJECTED} {response.text}" if response.text else REJECTED
                 self._line.settled.append(Settled(call=call, text=text))
+
+    def _answer_endpoint(self, response: InputResponse) -> bool:
+        id, approved = response.request_id, response.option_id == "approve"
+        found = self._dialect.answer_request(self._line.state, id, approved=approved, reason=response.text)
+        if found and not approved:
+            self.builder.result(id, response.text, "rejected")
+        return found
 
     # What the model does ---------------------------------------------------------------------------------------------
 

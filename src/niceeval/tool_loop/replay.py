@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from niceeval._model.events import (
     ActionCalled,
@@ -18,6 +19,9 @@ from niceeval._model.events import (
 )
 from niceeval.turn_building import Collected, TurnBuilder
 
+_SEPARATOR: Final = "; "
+"""Between the reasons of one channel."""
+
 
 def replay(collected: Collected, builder: TurnBuilder, ids: Mapping[str, str], *, closed_here: bool) -> None:
     """Add an answer to a turn.
@@ -28,12 +32,16 @@ def replay(collected: Collected, builder: TurnBuilder, ids: Mapping[str, str], *
     turn = collected.turn
     for event in turn.events:
         _add(event, builder, ids)
-    worse = dict(turn.evidence_coverage or {})
-    if closed_here and "events" not in worse:
-        worse.pop("actions", None)
+    worse = turn.evidence_coverage or {}
     for channel, coverage in worse.items():
-        add = builder.unavailable if coverage.level == "unavailable" else builder.partial
-        add(channel, coverage.reason or "the converter gave no reason")  # type: ignore[arg-type]
+        reason = coverage.reason or "the converter gave no reason"
+        if closed_here and channel == "actions":
+            # What lowers the actions alone is about results; what is missing of the calls lowers the events as well.
+            events = worse["events"].reason if "events" in worse else None
+            reason = _SEPARATOR.join(part for part in reason.split(_SEPARATOR) if part in (events or ""))
+        if reason:
+            add = builder.unavailable if coverage.level == "unavailable" else builder.partial
+            add(channel, reason)  # type: ignore[arg-type]
     if turn.usage is not None:
         builder.add_usage(turn.usage)
     if turn.data is not None:

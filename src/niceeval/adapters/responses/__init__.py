@@ -1,0 +1,1 @@
+"""An OpenAI Responses endpoint: `niceeval.adapters.responses_agent`."""

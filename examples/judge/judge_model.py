@@ -37,8 +37,10 @@ class JudgeModel:
         self._server: ModelServer | None = None
 
     def url(self) -> str:
-        """Where it listens."""
-        assert self._server is not None, "the experiment's setup starts it"
+        """Where it listens. `niceeval judge check` has no experiment that would have started it."""
+        if self._server is None:
+            self.start()
+        assert self._server is not None
         return self._server.openai_url
 
     def start(self) -> None:

@@ -77,7 +77,7 @@ def forget(calling_file: str) -> None:
 
 def load_yaml(path: str | os.PathLike[str]) -> Any:
     """The document of a YAML file. Raises ProjectError (`data-file`), AuthorError (`loader-in-test`)."""
-    return _load("load_yaml", "yaml", path, lambda text: _Parsed(_parse_yaml(text)))
+    return _load("load_yaml", "yaml", path, lambda text: _Parsed(parse_yaml(text)))
 
 
 def load_json(path: str | os.PathLike[str]) -> Any:
@@ -106,7 +106,7 @@ def load_text(path: str | os.PathLike[str]) -> str:
     return _load("load_text", "text", path, _Parsed)
 
 
-class _DataError(Exception):
+class DataError(Exception):
     """What is wrong in a data file, and in which line and column of it."""
 
     def __init__(self, problem: str, line: int | None = None, column: int | None = None) -> None:
@@ -125,7 +125,7 @@ def _load(loader: str, format: Format, path: str | os.PathLike[str], parse: Call
     read_for_caller(file)
     try:
         parsed = parse(read_text(file))
-    except _DataError as error:
+    except DataError as error:
         place = caller if error.line is None else Place(shown_path(file), error.line, error.column)
         raise ProjectError(
             "data-file", place=place, file=shown_path(file), problem=error.problem, loader=loader
@@ -141,9 +141,9 @@ def read_text(file: Path) -> str:
     try:
         data = file.read_bytes()
     except FileNotFoundError:
-        raise _DataError("there is no such file") from None
+        raise DataError("there is no such file") from None
     except OSError as error:
-        raise _DataError(f"cannot be read: {error.strerror or error}") from error
+        raise DataError(f"cannot be read: {error.strerror or error}") from error
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -151,7 +151,7 @@ def read_text(file: Path) -> str:
         start = error.start + (3 if data.startswith(b"\xef\xbb\xbf") else 0)
         line = data.count(b"\n", 0, start) + 1
         column = start - data.rfind(b"\n", 0, start)
-        raise _DataError(f"is not UTF-8: byte 0x{data[start]:02x}", line, column) from error
+        raise DataError(f"is not UTF-8: byte 0x{data[start]:02x}", line, column) from error
 
 
 def _parse_json(text: str) -> Any:
@@ -160,24 +160,24 @@ def _parse_json(text: str) -> Any:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         problem = "is empty" if not text.strip() else f"is not JSON: {error.msg}"
-        raise _DataError(problem, error.lineno, error.colno) from error
+        raise DataError(problem, error.lineno, error.colno) from error
     except ValueError as error:
-        raise _DataError("holds a number with too many digits") from error
+        raise DataError("holds a number with too many digits") from error
     except RecursionError:
-        raise _DataError("is nested too deeply") from None
+        raise DataError("is nested too deeply") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise _DataError(f'has the key "{key}" twice in one object')
+            raise DataError(f'has the key "{key}" twice in one object')
         found[key] = value
     return found
 
 
 def _no_constant(name: str) -> Any:
-    raise _DataError(f"holds {name}, which is not JSON")
+    raise DataError(f"holds {name}, which is not JSON")
 
 
 def _parse_jsonl(text: str) -> _Parsed[list[Any]]:
@@ -189,17 +189,17 @@ def _parse_jsonl(text: str) -> _Parsed[list[Any]]:
 def _json_line(line: str, number: int) -> Any:
     try:
         return _parse_json(line)
-    except _DataError as error:
-        raise _DataError(error.problem, number, error.column) from error
+    except DataError as error:
+        raise DataError(error.problem, number, error.column) from error
 
 
 def _parse_csv(text: str, delimiter: str) -> _Parsed[list[dict[str, str]]]:
     if len(delimiter) != 1:
-        raise _DataError(f"delimiter {delimiter!r} is not one character")
+        raise DataError(f"delimiter {delimiter!r} is not one character")
     csv.field_size_limit(_MAX_CELL)
     records = _csv_records(text, delimiter)
     if not records:
-        raise _DataError("is empty; its first line names the columns", 1)
+        raise DataError("is empty; its first line names the columns", 1)
     columns = _columns(records[0][1])
     rows = [dict(zip(columns, _of_length(cells, columns, line), strict=True)) for line, cells in records[1:]]
     return _Parsed(rows, tuple(line for line, _ in records[1:]))
@@ -216,26 +216,27 @@ def _csv_records(text: str, delimiter: str) -> list[tuple[int, list[str]]]:
                 records.append((line, cells))
             line = reader.line_num + 1
     except csv.Error as error:
-        raise _DataError(f"is not CSV: {error}", line) from error
+        raise DataError(f"is not CSV: {error}", line) from error
     return records
 
 
 def _columns(cells: Sequence[str]) -> list[str]:
     for index, name in enumerate(cells):
         if not name.strip():
-            raise _DataError(f"column {index + 1} has no name", 1)
+            raise DataError(f"column {index + 1} has no name", 1)
         if name in cells[:index]:
-            raise _DataError(f'has the column "{name}" twice', 1)
+            raise DataError(f'has the column "{name}" twice', 1)
     return list(cells)
 
 
 def _of_length(cells: list[str], columns: Sequence[str], line: int) -> list[str]:
     if len(cells) != len(columns):
-        raise _DataError(f"has {len(cells)} values here, and {len(columns)} columns", line)
+        raise DataError(f"has {len(cells)} values here, and {len(columns)} columns", line)
     return cells
 
 
-def _parse_yaml(text: str) -> Any:
+def parse_yaml(text: str) -> Any:
+    """A YAML document, as `load_yaml` reads it. Raises DataError."""
     # PyYAML costs 60 modules, which an eval without YAML never pays.
     import yaml
 
@@ -244,12 +245,12 @@ def _parse_yaml(text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = f"is not YAML: {error.problem or error.context}"
-        raise _DataError(problem, *((mark.line + 1, mark.column + 1) if mark else ())) from error
+        raise DataError(problem, *((mark.line + 1, mark.column + 1) if mark else ())) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise _DataError(f"is not YAML: the character {error.character!r} is not allowed", line) from error
+        raise DataError(f"is not YAML: the character {error.character!r} is not allowed", line) from error
     except RecursionError:
-        raise _DataError("is nested too deeply") from None
+        raise DataError("is nested too deeply") from None
 
 
 _CORE_SCALARS: Final = (
@@ -297,5 +298,5 @@ def _require_unique_keys(loader: Any, node: Any) -> None:
             continue
         if (key.tag, key.value) in seen:
             line, column = key.start_mark.line + 1, key.start_mark.column + 1
-            raise _DataError(f'has the key "{key.value}" twice in one mapping', line, column)
+            raise DataError(f'has the key "{key.value}" twice in one mapping', line, column)
         seen.add((key.tag, key.value))

@@ -126,7 +126,7 @@ def test_where_nothing_can_be_said_it_is_said_why(one: Confusion, said: str) -> 
 def test_the_corrected_interval_covers_the_truth(
     sensitivity: float, specificity: float, truth: float, examples: int, judged: int
 ) -> None:
-    """Judges whose errors are known: in at least 93 % of 1,000 calibrations and runs the true rate is in the interval."""
+    """With judges whose errors are known: the true rate is in the interval in at least 93 % of 1,000 calibrations."""
     chance = random.Random(f"{sensitivity}/{specificity}/{truth}")
 
     def count(times: int, share: float) -> int:

@@ -13,7 +13,8 @@ Usage: niceeval COMMAND [ARGS]        Measure agents; results stay in .niceeval/
   niceeval exp compare                run the experiments of a group
   niceeval exp compare --dry          what would run, what is carried, and why
   niceeval show @k3f7qm2x             why an attempt failed
-Commands: init · exp · exp list · list · show · why · clean · sandbox · adapter   (COMMAND --help)
+Commands: init · exp · exp list · list · show · why · clean · sandbox · adapter · judge
+          (COMMAND --help)
 Exit: 0 passed or skipped · 1 not · 2 niceeval broke · 130 interrupted
 """,
     "exp": """\
@@ -79,6 +80,26 @@ Usage: niceeval adapter record EXPERIMENT --out DIR [--prompt TEXT ...]
   niceeval adapter record cli/claude --out tests/recordings/claude-2.1.332
 Each --prompt is one turn of the same conversation. A test goes through a recording with
 check_recording(DIR, agent) from niceeval.testing: no sandbox, no key, nothing is run.
+""",
+    "judge": """\
+Usage: niceeval judge check | correct  How far a model that grades agrees with people
+  niceeval judge check labels/tone.yaml      try it on labelled examples, keep how it did
+  niceeval judge correct judges/rubric-tone-3fa1b2c4d5.json 34/40
+                                      what 34 passes of 40 are worth, given its errors
+""",
+    "judge check": """\
+Usage: niceeval judge check LABELS [--model M] [--base-url URL] [--repeat N] [--no-swap]
+                                      [--min-kappa K] [--no-store] [--json]
+  Asks the judge about every example of a YAML file (ask, examples with output and label):
+  agreement, Cohen's kappa, false passes and false fails, each with its 95% interval.
+--repeat N judges each N times; the choices are also given in reverse, unless --no-swap.
+What comes out is kept in judges/, where evals that gate by this judge look for it.
+--min-kappa 0.6 makes it exit 1 below that. The key is in NICEEVAL_JUDGE_KEY.
+""",
+    "judge correct": """\
+Usage: niceeval judge correct RECORD PASSED/TOTAL [--json]
+A pass rate that the judge gave, and what it is worth: corrected for the errors that its
+calibration measured (Rogan-Gladen), with a 95% interval.
 """,
     "clean": """\
 Usage: niceeval clean [--yes]         Delete the results in .niceeval/ (asks first)

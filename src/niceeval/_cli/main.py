@@ -38,9 +38,11 @@ _COMMANDS: Mapping[str, str] = {
     "sandbox prune": "niceeval._cli.sandbox:sandbox_prune_command",
     "sandbox enter": "niceeval._cli.sandbox:sandbox_enter_command",
     "adapter record": "niceeval._cli.adapter:adapter_record_command",
+    "judge check": "niceeval._cli.judge:judge_check_command",
+    "judge correct": "niceeval._cli.judge:judge_correct_command",
 }
 
-_GROUPS = {"sandbox": "list, prune and enter", "adapter": "record"}
+_GROUPS = {"sandbox": "list, prune and enter", "adapter": "record", "judge": "check and correct"}
 """Words that are no commands by themselves, with those that they have."""
 
 

@@ -115,7 +115,7 @@ async def _enter_command(place: Place, info: SandboxInfo) -> Sequence[str] | Non
 
 
 def _place_of(attempt: Attempt, info: SandboxInfo) -> Place:
-    """Where it stands: the spec that the attempt's experiment has now says it, or this machine's backend of the name."""
+    """Where it stands: the spec that the attempt's experiment has now says it, or this machine has such a backend."""
     try:
         project = load_project(current_folder())
     except SelectionError:

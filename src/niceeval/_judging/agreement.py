@@ -49,8 +49,8 @@ class Confusion:
         """Cohen's kappa: agreement beyond what chance gives; None where one side has only one verdict.
 
         J. Cohen, "A coefficient of agreement for nominal scales", Educ. Psychol. Meas. 20 (1960), 37-46; the interval
-        for large samples of J. L. Fleiss, J. Cohen and B. S. Everitt, Psychol. Bull. 72 (1969), 323-327. That one has no
-        width where all examples agree; there the agreement's Wilson interval gives the lower end, chance held fixed.
+        for large samples of J. L. Fleiss, J. Cohen, B. S. Everitt, Psychol. Bull. 72 (1969), 323-327. It has no width
+        where all examples agree; there the agreement's Wilson interval gives the lower end, chance held fixed.
         """
         total = self.total
         if not total:

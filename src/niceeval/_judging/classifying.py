@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import openai
 from autoevals.llm import ClosedQA, Factuality, LLMClassifier  # type: ignore[import-untyped]
@@ -19,12 +20,13 @@ from autoevals.oai import LLMClient  # type: ignore[import-untyped]
 from niceeval._judging.outcome import call_failed
 from niceeval._judging.reading_answers import TOOL, Choice, choice_of, completion, usage_of
 from niceeval._judging.recipes import Recipe
-from niceeval._judging.resolving import ResolvedJudge
+from niceeval._judging.resolving import DEFAULT_BASE_URL, ResolvedJudge
 from niceeval._model.judge import JudgeMaterial
 from niceeval._model.usage import Usage
 
 RETRY_PAUSES: Final = (0.5, 2.0, 8.0)
 """Seconds before each further try after a fault of the transport, where the service does not say how long."""
+_ACCOUNT_HEADERS: Final = ("OpenAI-Organization", "OpenAI-Project")
 MAX_BODY: Final = 4 * 1024 * 1024
 """Characters of an answer that are read; a longer one is no judgement."""
 
@@ -99,7 +101,15 @@ async def classify(
 
 def open_client(judge: ResolvedJudge) -> openai.AsyncOpenAI:
     """A client for one endpoint and key. It never retries: that is bounded here. Close it where it was opened."""
-    return openai.AsyncOpenAI(api_key=judge.api_key, base_url=judge.base_url, timeout=judge.timeout, max_retries=0)
+    # An account that the library finds in the environment is named to nobody but its own service.
+    account = {} if judge.base_url == DEFAULT_BASE_URL else dict.fromkeys(_ACCOUNT_HEADERS, openai.Omit())
+    return openai.AsyncOpenAI(
+        api_key=judge.api_key,
+        base_url=judge.base_url,
+        timeout=judge.timeout,
+        max_retries=0,
+        default_headers=cast(Mapping[str, str], account),
+    )
 
 
 def said(error: BaseException) -> str:

@@ -29,7 +29,7 @@ from niceeval._judging.outcome import (
     call_failed,
 )
 from niceeval._judging.recipes import Recipe
-from niceeval._judging.resolving import ResolvedJudge
+from niceeval._judging.resolving import NO_KEY, ResolvedJudge
 from niceeval._model.judge import JudgeMaterial
 from niceeval._model.usage import Usage, add_usage
 
@@ -81,7 +81,7 @@ async def judge_once(
     if clients is None:
         async with JudgeClients() as own:
             return await judge_once(recipe, material, judge, own)
-    hide = Redactor([judge.api_key])
+    hide = Redactor([] if judge.api_key == NO_KEY else [judge.api_key])
     try:
         if len(material.output) + len(material.input) > MAX_MATERIAL:
             characters = len(material.output) + len(material.input)

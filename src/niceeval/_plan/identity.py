@@ -25,6 +25,7 @@ from niceeval._discover.project import CONFIG_FILE
 from niceeval._discover.specs import MISSING, EvalSpec, ExperimentSpec, judge_of
 from niceeval._evidence.price_table import built_in_prices
 from niceeval._evidence.prices import Price, price_of
+from niceeval._judging import records
 from niceeval._model.agent import Agent
 from niceeval._model.judge import JudgeConfig
 from niceeval._model.sandbox import SandboxSpec
@@ -102,7 +103,7 @@ class Identities:
         """The identity of every attempt of one eval under one experiment."""
         if experiment.id not in self._experiments:
             self._experiments[experiment.id] = self._experiment_parts(experiment, agent_version)
-        judge = _judge_parts(judge_of(spec, experiment, self._shared_judge))
+        judge = _judge_parts(judge_of(spec, experiment, self._shared_judge), self._root)
         return Identity({**self._experiments[experiment.id], **self._eval_parts(spec), **judge})
 
     def _eval_parts(self, spec: EvalSpec) -> dict[str, str]:
@@ -260,13 +261,15 @@ def _hidden(value: object) -> str:
     return digest(json.dumps(value, sort_keys=True, ensure_ascii=True).encode())
 
 
-def _judge_parts(judge: JudgeConfig | None) -> dict[str, str]:
+def _judge_parts(judge: JudgeConfig | None, root: Path) -> dict[str, str]:
     """Which model judges, and where; the key and the limits change no score."""
     if judge is None:
         return {}
     # Where it is found out when it is needed, such as a server on any free port, it says nothing of what answers.
     url = "found when needed" if callable(judge.base_url) else judge.base_url
-    return {"judge": _value(judge.model), "judge.base_url": _value(url)}
+    parts = {"judge": _value(judge.model), "judge.base_url": _value(url)}
+    # Where a judge has to be calibrated, what is known of it decides, too.
+    return {**parts, "judge.calibrations": records.digest(root)} if judge.require_calibration else parts
 
 
 def _shown_price(price: Price) -> str:

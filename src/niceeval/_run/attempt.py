@@ -14,6 +14,7 @@ from niceeval._base.errors import AuthorError, NiceevalError, SkipEval, StopEval
 from niceeval._base.file_reads import AttemptReads, begin_attempt
 from niceeval._base.guest import GuestHost, GuestScope, GuestTimeout
 from niceeval._discover.specs import MISSING, judge_of
+from niceeval._drive.calibrated import check_calibrations, gating
 from niceeval._drive.context import EvalContext
 from niceeval._drive.driver import CURRENT, Driver, OnProgress, Setting
 from niceeval._drive.faults import (
@@ -35,6 +36,7 @@ from niceeval._evidence.price_table import built_in_prices
 from niceeval._evidence.prices import Price
 from niceeval._judge.collector import Entry
 from niceeval._judge.verdict import attempt_verdict
+from niceeval._judging import records
 from niceeval._judging.desk import JudgeDesk
 from niceeval._model.agent import AgentSession
 from niceeval._model.diff import StoredDiff
@@ -334,6 +336,8 @@ class RunningAttempt:
 
     async def _judge(self) -> None:
         """What a model decides: each judgement has its own limit, so that they all end."""
+        if gating(self._driver):
+            check_calibrations(self._driver, await asyncio.to_thread(records.load, self._root))
         if all(asked.entry.evaluation is not None for asked in self._driver.judgements):
             return
         self._enter("judge")

@@ -25,37 +25,60 @@ from tests.contract.simulated.here import Place, ended
 TOKEN = ("ak-test", "as-test")
 
 
+UNREAD = 1 << 20
+"""Bytes of a stream that are held for its reader; the command that says more waits, or is not heard any more."""
+
+
+class Stream:
+    """What a command says on one of its streams, from where it has been read to."""
+
+    def __init__(self, source: asyncio.StreamReader | None) -> None:
+        assert source is not None
+        self._source = source
+        self._start = 0
+        self._said = bytearray()
+        self._closed = False
+        self._left = False
+        self._changed = asyncio.Condition()
+        self.reading = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        while data := await self._source.read(65_536):
+            async with self._changed:
+                await self._changed.wait_for(lambda: self._left or len(self._said) < UNREAD)
+                if not self._left:
+                    self._said.extend(data)
+                self._changed.notify_all()
+        async with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    async def pieces(self, offset: int) -> AsyncIterator[bytes]:
+        try:
+            while True:
+                async with self._changed:
+                    del self._said[: offset - self._start]
+                    self._start = offset
+                    self._changed.notify_all()
+                    await self._changed.wait_for(lambda: bool(self._said) or self._closed)
+                    data = bytes(self._said)
+                if not data:
+                    return
+                offset += len(data)
+                yield data
+        finally:
+            self._left = True
+            async with self._changed:
+                self._changed.notify_all()
+
+
 class Exec:
-    """One command: what it has said so far on each stream, and its exit code."""
+    """One command: its process, and its output as `streams`."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
-        self.said = (bytearray(), bytearray())
-        self.closed = [False, False]
         self.written = 0
-        self.changed = asyncio.Condition()
-        streams = (process.stdout, process.stderr)
-        self.readers = [asyncio.create_task(self._read(number, stream)) for number, stream in enumerate(streams)]
-
-    async def _read(self, number: int, stream: asyncio.StreamReader | None) -> None:
-        assert stream is not None
-        while data := await stream.read(65_536):
-            async with self.changed:
-                self.said[number].extend(data)
-                self.changed.notify_all()
-        async with self.changed:
-            self.closed[number] = True
-            self.changed.notify_all()
-
-    async def pieces(self, number: int, offset: int) -> AsyncIterator[bytes]:
-        while True:
-            async with self.changed:
-                await self.changed.wait_for(lambda at=offset: len(self.said[number]) > at or self.closed[number])
-                data = bytes(self.said[number][offset:])
-            if not data:
-                return
-            offset += len(data)
-            yield data
+        self.streams = (Stream(process.stdout), Stream(process.stderr))
 
 
 class Box:
@@ -238,7 +261,7 @@ class Service:
         return router.TaskExecStartResponse()
 
     async def TaskExecStdioRead(self, request: router.TaskExecStdioReadRequest) -> AsyncIterator[Any]:
-        async for data in self._exec(request).pieces(int(request.file_descriptor), request.offset):
+        async for data in self._exec(request).streams[request.file_descriptor].pieces(request.offset):
             yield router.TaskExecStdioReadResponse(data=data)
         await self._still_running(request.task_id)
 
@@ -261,7 +284,7 @@ class Service:
         one = self._exec(request)
         code = await ended(one.process)
         if self.patient:
-            await asyncio.wait(one.readers)
+            await asyncio.wait([stream.reading for stream in one.streams])
         await self._still_running(request.task_id)
         return router.TaskExecWaitResponse(code=code) if code >= 0 else router.TaskExecWaitResponse(signal=-code)
 

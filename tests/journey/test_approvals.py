@@ -1,4 +1,4 @@
-"""One eval file about approvals, run over agents of six kinds: each stops, is answered, and goes on in the same way."""
+"""One eval file about approvals, run over agents of seven kinds: each stops, is answered, and goes on alike."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.journey import whole_runs
 pytest.importorskip("pydantic_ai.ui.vercel_ai", reason="pip install 'niceeval[pydantic-ai]'")
 pytest.importorskip("langchain.agents.middleware", reason="pip install 'niceeval[langgraph]'")
 pytest.importorskip("httpx2", reason="pip install 'niceeval[http]'")
+pytest.importorskip("agents", reason="pip install 'niceeval[openai-agents]'")
 pytest.importorskip("ag_ui.core", reason="pip install 'niceeval[ag-ui]'")
 
 EVALS = """
@@ -151,6 +152,12 @@ from niceeval.adapters import pydantic_ai_agent
 from tests.unit.protocol_app import desk
 
 agent = pydantic_ai_agent(desk())
+""",
+    "openai_agents": """
+from niceeval.adapters import openai_agents_agent
+from tests.unit.agents_script import desk
+
+agent = openai_agents_agent(desk())
 """,
     "langgraph": """
 from graphs import desk

@@ -121,3 +121,34 @@ def streamed(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
         events.append({"type": "response.output_item.done", "output_index": index, "item": item})
     events.append({"type": "response.completed", "response": dict(answer)})
     return [{**event, "sequence_number": number} for number, event in enumerate(events)]
+
+
+class Desk(Script):
+    """Deletes what it is told to, each after approval, and says what came of it; anything else it repeats."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+    def __call__(self, request: Any) -> Any:
+        given = json.loads(request.content)["input"]
+        last = given[-1]
+        if last.get("type") == "function_call_output":
+            outputs = [item["output"] for item in given if item.get("type") == "function_call_output"]
+            self._answers = [(says("; ".join(outputs)),)]
+        elif (words := str(last["content"]).split())[0] == "delete":
+            self._answers = [tuple(calls("delete", f"call-{path}", {"path": path}) for path in words[1:])]
+        else:
+            self._answers = [(says(str(last["content"])),)]
+        return super().__call__(request)
+
+
+def desk() -> Any:
+    """An agent over that."""
+    from agents import Agent, function_tool
+
+    @function_tool(needs_approval=True)
+    def delete(path: str) -> str:
+        """Delete."""
+        return f"{path} is gone"
+
+    return Agent(name="desk", model=Desk().model, tools=[delete])

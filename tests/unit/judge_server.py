@@ -83,13 +83,20 @@ def judge_server(answer: Answer | Reply) -> Iterator[JudgeServer]:
                 server.running += 1
                 server.most = max(server.most, server.running)
                 server.requests.append(
-                    {**body, "path": self.path, "authorization": self.headers.get("authorization", "")}
+                    {
+                        **body,
+                        "path": self.path,
+                        "authorization": self.headers.get("authorization", ""),
+                        "headers": dict(self.headers),
+                    }
                 )
             try:
-                self._answer(answer if isinstance(answer, Reply) else answer(body))
+                reply = answer if isinstance(answer, Reply) else answer(body)
             finally:
+                # Before anything is written: the client may ask again as soon as it has read it.
                 with server.lock:
                     server.running -= 1
+            self._answer(reply)
 
         def _answer(self, reply: Reply) -> None:
             if reply.hang:
@@ -112,7 +119,7 @@ def judge_server(answer: Answer | Reply) -> Iterator[JudgeServer]:
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     http.daemon_threads = True
     server = JudgeServer(url=f"http://127.0.0.1:{http.server_address[1]}/v1")
-    thread = threading.Thread(target=http.serve_forever, daemon=True)
+    thread = threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield server

@@ -408,6 +408,42 @@ def test_a_call_id_that_comes_again_is_another_call() -> None:
     assert statuses(*turns) == [("same", "completed"), ("same#2", "completed")]
 
 
+def test_what_is_said_twice_counts_once() -> None:
+    """Items that come again within a run are no second call; a run that does not begin with the paused one says so."""
+    result = ran(agent((calls("add", "c1", {"a": 1, "b": 1}),), (says("two"),)))
+    call, output, message = result.new_items
+    turn = converter.to_turn([call, call, output, output, message])
+    assert statuses(turn) == [("c1", "completed")]
+    desk, first = paused()
+    state = first.to_state()
+    for item in first.interruptions:
+        state.approve(item)
+    second = ran(desk, state)
+    turn = converter.to_turn([*second.new_items[1:], second.new_items[0]], after=first)
+    assert [event.call_id for event in turn.events if isinstance(event, ActionResult)] == ["d1", "d2"]
+    assert lowered(turn) == {"events", "actions", "messages"}
+
+
+@pytest.mark.parametrize("streams_on", [True, False])
+def test_a_resumed_run_may_be_streamed(streams_on: bool) -> None:
+    """Its events are new ones only, its items are not: either way, nothing comes twice."""
+    desk, first = paused()
+
+    async def go() -> Turn:
+        state = first.to_state()
+        for item in first.interruptions:
+            state.approve(item)
+        if not streams_on:
+            return converter.to_turn(await Runner.run(desk, state, run_config=QUIET), after=first)
+        running = Runner.run_streamed(desk, state, run_config=QUIET)
+        return await converter.to_turn_stream(running, after=first)
+
+    turn = asyncio.run(go())
+    assert kinds(turn) == ["ActionResult", "ActionResult", "Message"]
+    assert turn.usage is not None
+    assert turn.usage.requests == 1
+
+
 # Streams ------------------------------------------------------------------------------------------------------------
 
 

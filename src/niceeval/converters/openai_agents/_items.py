@@ -58,6 +58,7 @@ class ItemReader:
         self._handoffs: set[str] = set()
         self._results: set[str] = set()
         self._known: set[str] = set()
+        self._mine: dict[str, str] = {}
         self._held: dict[str, object] = {}
         self._readers: Mapping[str, Callable[[object], None]] = {
             "message_output_item": self._message,
@@ -108,6 +109,12 @@ class ItemReader:
         elif kind not in _NO_EVENT:
             self.builder.unknown(kind)
 
+    def _unique(self, id: str) -> str:
+        """The id of a call of this turn. The SDK takes an id that comes again in a run for the same call."""
+        if id not in self._mine:
+            self._mine[id] = self._ids.call(id)
+        return self._mine[id]
+
     def rejected_inside(self) -> None:
         """Calls that were refused and have no item of their own: those of an agent inside a tool."""
         for id in sorted(self._rejected - self._results):
@@ -157,7 +164,7 @@ class ItemReader:
         if id is None:
             self.builder.unknown("a tool call without an id")
             return
-        unique, agent = self._ids.call(id), agent_behind(item)
+        unique, agent = self._unique(id), agent_behind(item)
         if agent is not None:
             self._agents[id] = agent
             self.builder.subagent(unique, agent)
@@ -204,7 +211,7 @@ class ItemReader:
             return
         self._handoffs.add(id)
         name = target or (text_field(raw, "name") or "unknown").removeprefix("transfer_to_")
-        self.builder.subagent(self._ids.call(id), name)
+        self.builder.subagent(self._unique(id), name)
 
     def _handoff_done(self, item: object) -> None:
         id = call_id(field(item, "raw_item"))
@@ -227,7 +234,7 @@ class ItemReader:
             name, given = call_name(item), call_input(raw)
             unique = self._ids.current(id)
             if not self.builder.was_called(unique) and id not in self._known:
-                unique = self._ids.call(id)
+                unique = self._unique(id)
                 self.builder.called(unique, name, given)
             self.builder.requested(InputRequest(id=unique, action=name, input=given, options=APPROVAL_OPTIONS))
 

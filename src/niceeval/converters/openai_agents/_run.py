@@ -8,6 +8,7 @@ from typing import Any, Final
 from niceeval.adapter import Coverage, EvidenceCoverage, Turn
 from niceeval.converters._attributes import field, items, text_field
 from niceeval.converters._call_ids import CallIds
+from niceeval.converters.openai_agents._calls import call_id
 from niceeval.converters.openai_agents._items import ItemReader
 from niceeval.converters.openai_agents._usage import add_run_usage
 from niceeval.turn_building import FROM_EVENTS, Collected, TurnBuilder
@@ -67,7 +68,7 @@ def collected(
     before = items(field(after, "new_items"))
     all_items = items(run) if field(run, "new_items") is None else items(field(run, "new_items"))
     reader.recall(before)
-    reader.items(all_items[len(before) :])
+    reader.items(_new(builder, all_items, before))
     reader.rejected_inside()
     if error is not None:
         _ended_badly(reader, error)
@@ -78,6 +79,19 @@ def collected(
     if usage is not None:
         add_run_usage(builder, usage, field(field(after, "context_wrapper"), "usage"))
     return builder.build()
+
+
+def _new(builder: TurnBuilder, all_items: list[Any], before: list[Any]) -> list[Any]:
+    """The items that the run before had not: it comes first. Where it does not, what is known of it is left out."""
+    marks = [_mark(item) for item in before]
+    if [_mark(item) for item in all_items[: len(before)]] == marks:
+        return all_items[len(before) :]
+    builder.incomplete("the run does not begin with the one that paused", FROM_EVENTS)
+    return [item for item in all_items if _mark(item) not in marks]
+
+
+def _mark(item: object) -> tuple[str | None, str | None]:
+    return text_field(item, "type"), call_id(field(item, "raw_item"))
 
 
 def _ended(reader: ItemReader, run: object, data: bool) -> None:

@@ -43,7 +43,7 @@ class Ways:
     a skill, or a tool, called `greeting`; `greets`: what the action is called in which that is used, and its input.
     `before_tool`: the event at which a hook runs before a tool, and a matcher for the shell.
     `finds`: what the model calls before a server's tool is offered to it, where the CLI holds such tools back. `needs`:
-    options without which the CLI does not work here.
+    options without which the CLI does not work here. `limit`: what it says at the limit of model calls, as a pattern.
     """
 
     cli: Cli
@@ -54,6 +54,8 @@ class Ways:
     needs: Callable[[], dict[str, Any]] = dict
     before_tool: tuple[str, str] = ("PreToolUse", "Bash")
     finds: tuple[Step, ...] = ()
+    limit: str = ""
+    stops_itself: bool = True
 
 
 def named(tool_name: str, argument: str = "name") -> Callable[[ModelRequest, str], Operation]:
@@ -103,6 +105,7 @@ WAYS: Mapping[str, Ways] = {
             loads=named("Skill", "skill"),
             plugin=plugin_with_skill(".claude-plugin/plugin.json"),
             greets=("load_skill", {"skill": "greeter:greeting"}),
+            limit=r"maximum number of turns \(2\)",
             finds=(call(tool("ToolSearch", query="select:mcp__my-letters__count_letters", max_results=1)),),
         ),
         Ways(
@@ -112,7 +115,7 @@ WAYS: Mapping[str, Ways] = {
             plugin=plugin_with_skill(".codex-plugin/plugin.json"),
             greets=("load_skill", {"skill": "greeter:greeting"}),
         ),
-        Ways(cli=BUB, factory=bub_agent, loads=named("skill")),
+        Ways(cli=BUB, factory=bub_agent, loads=named("skill"), limit="its limit of 2 model calls"),
         Ways(
             cli=OPENCODE,
             factory=opencode_agent,
@@ -120,12 +123,15 @@ WAYS: Mapping[str, Ways] = {
             plugin={"greeter.js": PLUGIN_OF_OPENCODE},
             greets=("greeting", {}),
             needs=with_ripgrep,
+            limit="went on after \\d+ calls, the limit",
+            stops_itself=False,
         ),
         Ways(
             cli=GEMINI_CLI,
             factory=gemini_cli_agent,
             loads=named("activate_skill"),
             plugin=plugin_with_skill("gemini-extension.json"),
+            limit="max session turns",
             before_tool=("BeforeTool", "run_shell_command"),
         ),
     )

@@ -18,7 +18,7 @@ from niceeval.adapters.gemini_cli._transcript import Transcript as GeminiCli
 from niceeval.adapters.opencode._transcript import Transcript as OpenCode
 from niceeval.cli_agent import Hook, Plugin, Skill
 from niceeval.testing.scenarios import ModelRequest, Scenario, Step, call, mcp, say, shell, tool
-from tests.contract.cli_rows import STARTED_WITHIN, attempt, run, shown
+from tests.contract.cli_rows import STARTED_WITHIN, USED_TWICE, attempt, levels, run, shown, used
 from tests.contract.cli_ways import (
     LETTERS,
     PLUGIN_SAYS,
@@ -213,3 +213,30 @@ def test_a_hook(name: str) -> None:
             assert (events[-1]["text"], turn.status) == ("Done.", "completed")
 
     run(hooked())
+
+
+@slow
+@pytest.mark.parametrize("name", offering("max_turns"))
+def test_a_limit_of_model_calls(name: str) -> None:
+    """A model that never stops calling tools is stopped: the turn failed, and says why; what it did until then is
+    there, whole where the CLI itself stops."""
+    ways = WAYS[name]
+    on_and_on = Scenario("on", [call(shell("echo step >> steps"))], repeats=True)
+
+    async def limited() -> None:
+        async with attempt(ways.cli, scenarios=[on_and_on], max_turns=2, **ways.needs()) as one:
+            turn = await one.send("SCENARIO:on please")
+            results = [event for event in shown(turn, one) if event["type"] == "action.result"]
+            assert turn.status == "failed"
+            assert [event["status"] for event in results[:2]] == ["completed", "completed"]
+            reasons = [str(event.get("message")) for event in shown(turn, one) if event["type"] == "error"]
+            reasons += [message for _, _, message in one.diagnostics]
+            assert re.search(ways.limit, " ".join(reasons)), reasons
+            if ways.stops_itself:
+                assert (len(results), len(one.server.calls("on"))) == (2, 2)
+                assert used(turn)["inputTokens"] == USED_TWICE["inputTokens"]
+                assert levels(turn, one).get("messages", "complete") == "complete"
+            else:
+                assert levels(turn, one)["actions"] == "partial"
+
+    run(limited())

@@ -77,6 +77,7 @@ class Tape:
         self._error: str | None = None
         self._calls = 0
         self._subagents: dict[str, str] = {}
+        self._between_steps = False
         self.turns = 0
 
     def feed(self, chunk: bytes) -> None:
@@ -84,8 +85,9 @@ class Tape:
         for line in self._lines.feed(chunk):
             self._line(line)
 
-    def finish(self, *, exit_code: int | None = None, killed: bool = False) -> Collected:
-        """The turn. `exit_code` is Bub's, None where it is not known; `killed` says that it was ended from outside."""
+    def finish(self, *, exit_code: int | None = None, killed: bool = False, stopped: str | None = None) -> Collected:
+        """The turn. `exit_code` is Bub's, None where it is not known; `killed` says that it was ended from outside.
+        `stopped` is why Bub says it went no further after a step, which is not on the tape."""
         for line in self._lines.finish():
             self._line(line)
         if self._moved:
@@ -99,10 +101,13 @@ class Tape:
             builder.partial("actions", NO_STATE)
         if self._subagents:
             builder.incomplete("a subagent's own steps are not on the tape", ("events", "actions", "usage"))
-        missing = self._missing(killed)
+        stopped_whole = stopped is not None and self._between_steps and self._order is None
+        missing = None if stopped_whole and not killed else self._missing(killed)
         if missing:
             builder.incomplete(missing)
-        if self._ended == "error":
+        if stopped is not None and self._ended is None:
+            builder.failed(stopped)
+        elif self._ended == "error":
             builder.failed(self._error or "Bub reported an error")
         elif self._ended is None and exit_code != 0:
             code = "" if exit_code is None else f" (exit code {exit_code})"
@@ -131,6 +136,7 @@ class Tape:
                 self._order = "lines of the tape are missing"
                 self._open.clear()
             self._last_id = number
+        self._between_steps = False
         kind, payload = text_of(line, "kind"), object_of(line, "payload")
         if kind == "event" and text_of(payload, "name") == "loop.start":
             self.turns += 1
@@ -168,6 +174,7 @@ class Tape:
             self._ended, self._error = status, text_of(data, "error")
         elif status == "continue":
             self._ended = None
+            self._between_steps = True
         else:
             self._ended = None
             self._builder.unknown(f"loop.step status {status}", ("status",))

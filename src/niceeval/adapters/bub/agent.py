@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import posixpath
+import re
 import secrets as random_words
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ LOWERED: Final[Mapping[str, str]] = {
 
 MAX_PROMPT_BYTES: Final = 100_000
 """The longest prompt: it is an argument of the command, and systems limit those."""
+_LIMIT: Final = re.compile(r"RuntimeError: max_steps_reached=(\d{1,9})")
 MAX_TAPE_BYTES: Final = 64_000_000
 """The largest tape that is read."""
 
@@ -163,7 +165,7 @@ class _Given:
         tape = Tape()
         tape.feed(data[told.read :])
         turn.ctx.session.set(_TOLD, _Told(len(data)))
-        return run, tape.finish(exit_code=run.exit_code, killed=run.killed)
+        return run, tape.finish(exit_code=run.exit_code, killed=run.killed, stopped=_stopped(run))
 
     def _environment(self, turn: CliTurn) -> dict[str, str]:
         """Bub's settings, each a variable; a value that is no text is JSON."""
@@ -182,6 +184,12 @@ class _Given:
             for key, value in settings.items()
             if value is not None
         }
+
+
+def _stopped(run: CliRun) -> str | None:
+    """Whether Bub stopped at its limit of model calls, which it says as the last line of its standard error."""
+    limit = _LIMIT.fullmatch(run.last_words) if run.exit_code == 1 else None
+    return None if limit is None else f"Bub stopped at its limit of {limit[1]} model calls"
 
 
 async def _tape(turn: CliTurn, session_id: str) -> bytes:

@@ -64,11 +64,13 @@ class Transcript:
     collected = transcript.finish(exit_code=0)
 
     `session_id` is the session's, for `--session`. `servers` are the names of the MCP servers that it was given: their
-    tools are told from others by it.
+    tools are told from others by it. `over` says that the model has answered `most_steps` times, and goes on.
     """
 
-    def __init__(self, *, servers: Collection[str] = ()) -> None:
+    def __init__(self, *, servers: Collection[str] = (), most_steps: int | None = None) -> None:
         self._servers = servers
+        self._most_steps = most_steps
+        self.over = False
         self._lines = JsonLines()
         self._builder = TurnBuilder(coverage)
         self._seen = SeenIds()
@@ -97,7 +99,9 @@ class Transcript:
             builder.incomplete(missing)
         if self._steps:
             builder.add_usage(Usage(requests=self._steps))
-        if self._errors and exit_code != 0:
+        if killed and self.over:
+            builder.failed(f"opencode was ended: its model went on after {self._steps:,} calls, the limit", said=False)
+        elif self._errors and exit_code != 0:
             builder.failed(self._errors[-1], said=False)
         elif exit_code not in (0, None) or (missing and exit_code is None):
             builder.partial("status", "the stream does not say why opencode ended")
@@ -146,6 +150,8 @@ class Transcript:
     def _finished(self, part: Any) -> None:
         self._stop = text_of(part, "reason") or "tool-calls"
         self._steps += 1
+        if self._most_steps is not None and self._steps >= self._most_steps and self._stop in _GOES_ON:
+            self.over = True
         tokens = object_of(part, "tokens")
         given, said = count_of(tokens, "input"), count_of(tokens, "output")
         if given is None or said is None:

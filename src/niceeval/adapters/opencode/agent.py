@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -72,7 +73,7 @@ def opencode_agent(
     What is asked for is refused, since nobody answers: `denied_tools` are refused always, and with `allowed_tools` all
     others are (`bash`, `edit`, ...; opencode's `permission`, which `settings` can also say). `settings` is merged into
     its configuration file. `plugins` are folders whose `.js` and `.ts` files are plugins. `max_turns`: the most model
-    calls of a turn, after which it has to answer.
+    calls of a turn: at the last one it is told to answer, and where it goes on calling tools, opencode is ended.
 
     Raises ProjectError (`bad-argument`).
     """
@@ -95,6 +96,7 @@ def opencode_agent(
         config=_config(arguments, mcp),
         skills=arguments.parts("skills", Skill),
         plugins=arguments.parts("plugins", Plugin),
+        max_turns=arguments.count("max_turns"),
         timeout=arguments.seconds("turn_timeout"),
         args=arguments.names("args"),
         keyed=key is not None,
@@ -135,6 +137,7 @@ class _Given:
     config: dict[str, Any]
     skills: tuple[Skill, ...]
     plugins: tuple[Plugin, ...]
+    max_turns: int | None
     timeout: float | None
     args: tuple[str, ...]
     keyed: bool
@@ -184,10 +187,39 @@ class _Given:
             words += ["--variant", turn.ctx.reasoning_effort]
         if turn.session_id is not None:
             words += ["--session", turn.session_id]
-        transcript = Transcript(servers=list(object_of(self.config, "mcp")))
-        run = await turn.run([*words, *self.args], stdin=turn.prompt, reader=transcript, timeout=self.timeout)
+        transcript = Transcript(servers=list(object_of(self.config, "mcp")), most_steps=self.max_turns)
+        limited = _Limited(transcript)
+        running = turn.run([*words, *self.args], stdin=turn.prompt, reader=limited, timeout=self.timeout)
+        run = await (running if self.max_turns is None else _unless(limited.over, running))
         turn.continues_as(transcript.session_id)
         return run, transcript.finish(exit_code=run.exit_code, killed=run.killed)
+
+
+class _Limited:
+    """A reader that says when the model goes on after its limit of calls: opencode only asks it to stop there."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
+        self.over = asyncio.Event()
+
+    def feed(self, chunk: bytes) -> None:
+        self._transcript.feed(chunk)
+        if self._transcript.over:
+            self.over.set()
+
+
+async def _unless(over: asyncio.Event, running: Coroutine[Any, Any, CliRun]) -> CliRun:
+    """Run the command, and end it, with all that it began, once `over` is set."""
+    command, stop = asyncio.ensure_future(running), asyncio.ensure_future(over.wait())
+    try:
+        await asyncio.wait({command, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if command.done():
+            return command.result()
+    finally:
+        command.cancel()
+        stop.cancel()
+        await asyncio.gather(command, stop, return_exceptions=True)
+    return CliRun(exit_code=None, killed=True, stdout="", stderr="")
 
 
 def _needs_library(plugin: Plugin) -> bool:

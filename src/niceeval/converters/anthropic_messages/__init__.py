@@ -24,7 +24,7 @@ situations: Final[Mapping[str, str]] = {
     "tool failure": "tested",
     "refusal by a human": "tested",
     "parallel tools": "tested",
-    "nested agent": "a message is one model's: an agent behind a tool is a call like any other",
+    "nested agent": "what one model says is all there is: an agent behind a tool is a call like any other",
     "empty answer": "tested",
     "multi-part content": "tested",
     "structured output": "tested",

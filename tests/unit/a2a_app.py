@@ -22,7 +22,7 @@ from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Part
-from google.protobuf.json_format import ParseDict
+from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Value
 from starlette.applications import Starlette
 
@@ -95,12 +95,12 @@ class Desk(AgentExecutor):
         raise NotImplementedError
 
 
-def card(*, streaming: bool = True, version: str = "1.0") -> AgentCard:
+def card(*, streaming: bool = True, version: str = "1.0", url: str = URL) -> AgentCard:
     return AgentCard(
         name="desk",
         description="A desk.",
         version="1",
-        supported_interfaces=[AgentInterface(protocol_binding="JSONRPC", url=f"{URL}/rpc", protocol_version=version)],
+        supported_interfaces=[AgentInterface(protocol_binding="JSONRPC", url=f"{url}/rpc", protocol_version=version)],
         capabilities=AgentCapabilities(streaming=streaming),
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],
@@ -108,9 +108,14 @@ def card(*, streaming: bool = True, version: str = "1.0") -> AgentCard:
     )
 
 
-def app(*, streaming: bool = True, version: str = "1.0") -> Starlette:
+def card_json(url: str) -> bytes:
+    """The card as it is served."""
+    return json.dumps(MessageToDict(card(url=url))).encode()
+
+
+def app(*, streaming: bool = True, version: str = "1.0", url: str = URL) -> Starlette:
     """The agent's card and its JSON-RPC endpoint."""
-    of_agent = card(streaming=streaming, version=version)
+    of_agent = card(streaming=streaming, version=version, url=url)
     handler = DefaultRequestHandler(agent_executor=Desk(), task_store=InMemoryTaskStore(), agent_card=of_agent)
     compat = version == "0.3"
     routes = [*create_agent_card_routes(of_agent), *create_jsonrpc_routes(handler, "/rpc", enable_v0_3_compat=compat)]

@@ -1,7 +1,7 @@
 """A graph behind the part of a LangGraph server's API that the adapter uses: real graphs, a small server of our own.
 
-`desk` asks before it deletes, looks without asking, and recalls what came first; `colour` asks a question; `broken` raises
-in a node; `big` asks two questions at once.
+`desk` asks before it deletes, looks without asking, and recalls what came first; `colour` asks a question; `broken`
+raises in a node; `big` asks two questions at once.
 """
 
 from __future__ import annotations

@@ -11,7 +11,11 @@ An error says whether the input may be sent again: one that certainly was not ac
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import importlib
 import json
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -137,11 +141,15 @@ class HttpService:
         Leaving the block closes the connection: a cancelled send does not leave one open. Raises RetryableSendError
         where nothing was accepted (no connection, 429, 503), AdapterError `service-failed` for any other refusal.
         """
+        made = _secure_context.cache_info().currsize > 0
+        secure = _secure_context() if made else await asyncio.to_thread(_secure_context)
         import httpx2
 
         sent = {**self._headers, **ctx.telemetry_headers, **(headers or {})}
         limits = httpx2.Timeout(self._timeout, connect=CONNECT_LIMIT)
-        async with httpx2.AsyncClient(timeout=limits, transport=self._transport, follow_redirects=False) as client:
+        async with httpx2.AsyncClient(
+            timeout=limits, transport=self._transport, verify=secure, follow_redirects=False
+        ) as client:
             try:
                 request = client.build_request("POST", url or self.url, json=payload, headers=sent)
                 response = await client.send(request, stream=True)
@@ -174,6 +182,17 @@ class HttpService:
         if response.status_code in _NOT_ACCEPTED:
             return RetryableSendError(f"{self._name}: {problem}", retry_after=_retry_after(response))
         return _failed(self._name, problem)
+
+
+@functools.cache
+def _secure_context() -> ssl.SSLContext:
+    """How certificates are checked: made once, since each making reads all of them. Called in a thread, and the HTTP
+    client's own parts are loaded with it: both would hold the event loop for a good part of a second."""
+    import httpx2
+
+    importlib.import_module("anyio._backends._asyncio")
+    httpx2.AsyncHTTPTransport()
+    return httpx2.create_ssl_context()
 
 
 def _failed(name: str, problem: str) -> AdapterError:

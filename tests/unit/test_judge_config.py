@@ -13,11 +13,14 @@ from niceeval._base.errors import ProjectError
 from niceeval._discover.specs import judge_of
 from niceeval._judging.outcome import JudgeProblem
 from niceeval._judging.resolving import DEFAULT_BASE_URL, chosen, resolve
+from niceeval._model.result import StoredIdentity
 from niceeval._plan.carry import with_carry
 from niceeval._plan.identity import Identity, changes
 from niceeval._plan.plan import make_plan
 from tests.unit.drive_harness import agent
 from tests.unit.project_files import AGENT, load_files
+from tests.unit.result_builders import a_result
+from tests.unit.stored_runs import a_stored_run
 
 LOCAL = "http://127.0.0.1:8000/v1"
 
@@ -180,3 +183,26 @@ def test_a_result_depends_on_the_model_that_judges_and_where(tmp_path: Path, mon
     assert changes(base.parts, other.parts) == ['judge: "acme-judge" -> "other-judge"']
     assert changes(base.parts, placed.parts) == [f'judge.base_url: null -> "{LOCAL}"']
     assert base.fingerprint == patient.fingerprint
+
+
+@pytest.mark.parametrize(("phases", "carried"), [({"judge": 65_000}, True), ({"eval": 65_000}, False)])
+def test_a_slow_judge_makes_no_pass_too_slow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phases: dict[str, int], carried: bool
+) -> None:
+    """A pass is carried where the attempt itself fits into the timeout, however long its judging took."""
+    files = {name: text for name, text in PROJECT.items() if name != "experiments/b.py"}
+    project = load_files(tmp_path, monkeypatch, files)
+    planned = make_plan(project, eval_prefixes=["one/plain"], timeout=60)
+    identity = with_carry(planned, tmp_path / ".niceeval", force=False).identities["a", "one/plain"]
+    stored = a_result(
+        eval_id="one/plain",
+        experiment_id="a",
+        duration_ms=70_000,
+        phases=phases,
+        fingerprint=identity.fingerprint,
+        identity=StoredIdentity(version=1, parts=dict(identity.parts), reads={}),
+    )
+    a_stored_run(tmp_path, [stored])
+    decided = with_carry(planned, tmp_path / ".niceeval", force=False).decision(planned.attempts[0])
+    assert decided is not None
+    assert (decided.carried is not None) == carried, decided.reason

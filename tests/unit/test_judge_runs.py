@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +14,15 @@ pytest.importorskip("autoevals", reason="autoevals is not installed: pip install
 pytest.importorskip("openai", reason="openai is not installed: pip install 'niceeval[judges]'")
 
 from niceeval import EvalContext, JudgeConfig, JudgeMaterial, Price
+from niceeval._model.run_events import LiveEvent, Progress
+from niceeval._run.outside import RunHandle
 from niceeval.adapter import Coverage, EvidenceCoverage
 from niceeval.expect import Judgement, equals
 from tests.unit.drive_harness import Ran, agent, run_eval, says, tool, turn
 from tests.unit.judge_server import Reply, chooses, judge_server
 from tests.unit.judge_server import says as answers
+from tests.unit.run_harness import an_experiment, plan_of, run_plan_of
+from tests.unit.sandbox_harness import run_in_sandbox
 
 KEY = "sk-judge-7d2c9ab41f"
 
@@ -424,3 +429,47 @@ def test_the_key_reaches_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(prompts) == 1
     assert ran.only.outcome == "unavailable"
     assert KEY not in f"{ran.result} {ran.judgements}"
+
+
+def test_a_file_of_the_sandbox_can_be_judged() -> None:
+    """`on=` takes a value that is known at the end; a file that is not there is judged as nothing."""
+
+    async def case(t: EvalContext) -> None:
+        await t.send("echo hello > notes.txt")
+        t.judge.custom("notes", lambda material: material.output == "hello\n", on=t.sandbox.file("notes.txt")).gate()
+        t.judge.custom("none", lambda material: material.output == "", on=t.sandbox.file("none.txt")).gate()
+
+    sealed = run_in_sandbox(case)
+    assert [entry.outcome for entry in sealed.result.assertions] == ["passed", "passed"]
+
+
+def test_what_is_known_at_the_end_cannot_be_settled_before() -> None:
+    """`settle()` on a value that is not known yet is the author's error."""
+
+    async def case(t: EvalContext) -> None:
+        await t.send("echo hello > notes.txt")
+        await t.judge.custom("notes", lambda material: 1.0, on=t.sandbox.file("notes.txt")).settle()
+
+    sealed = run_in_sandbox(case)
+    assert sealed.result.error_info is not None
+    assert sealed.result.error_info.code == "deferred-value"
+
+
+def test_an_interrupt_does_not_wait_for_a_judge(tmp_path: Path) -> None:
+    """A run that is interrupted while it judges ends, and the attempt counts as cancelled."""
+
+    async def never(material: JudgeMaterial) -> float:
+        await asyncio.Event().wait()
+        return 1.0
+
+    async def case(t: EvalContext) -> None:
+        await t.send("go")
+        t.judge.custom("never", never)
+
+    def interrupt(event: LiveEvent, handle: RunHandle) -> None:
+        if isinstance(event, Progress) and event.phase == "judge":
+            handle.interrupt()
+
+    plan = plan_of(tmp_path, [an_experiment(agent(turn(says("hello"))).agent)], {"judged": case})
+    ran = run_plan_of(tmp_path, plan, on_event=interrupt)
+    assert (ran.finished.status, ran.finished.cancelled) == ("interrupted", 1)

@@ -340,6 +340,15 @@ def _all_or_nothing(planned: Sequence[AttemptPlan], sample: _Sample) -> dict[int
 
 def _too_slow(stored: Attempt, attempt: AttemptPlan) -> str | None:
     """Why a pass does not stand; other outcomes say nothing of how long a pass takes."""
-    if stored.outcome != "passed" or stored.duration_ms <= attempt.timeout * 1000:
+    spent = stored.duration_ms - _judged_ms(stored)
+    if stored.outcome != "passed" or spent <= attempt.timeout * 1000:
         return None
-    return f"took {stored.duration_ms / 1000:.0f}s, over timeout {attempt.timeout:g}s"
+    return f"took {spent / 1000:.0f}s, over timeout {attempt.timeout:g}s"
+
+
+def _judged_ms(stored: Attempt) -> int:
+    """What judging took, which comes after the timeout and waits for other attempts' judgements."""
+    try:
+        return stored.phases.get("judge", 0)
+    except ResultsError:
+        return 0

@@ -357,6 +357,18 @@ def test_what_is_missing(events: list[Any], lowered: dict[str, str]) -> None:
     assert levels(turn) == lowered
 
 
+@pytest.mark.parametrize("events", [row[0] for row in TURNS.values()], ids=TURNS.keys())
+def test_a_cut_anywhere(events: list[Event]) -> None:
+    """A stream that was cut, wherever, is a failed turn, says nothing for certain, and makes nothing up."""
+    sent = written(*events)
+    whole_events = shown(ag_ui.to_turn(sent))
+    for length in range(len(sent)):
+        turn = ag_ui.to_turn(sent[:length])
+        assert (turn.status, {**ALL, **levels(turn)}) == ("failed", levels(turn)), length
+        others = [event for event in shown(turn) if not event.startswith(("Message", "Thinking"))]
+        assert all(event in whole_events for event in others), length
+
+
 def test_events_of_unknown_types_are_counted() -> None:
     """What is not known is said with its number, and so is what only the app can read."""
     done = ag_ui.collected(

@@ -251,6 +251,17 @@ def test_what_is_missing(frames: list[str | Frame], lowered: dict[str, str]) -> 
     assert levels(ui.to_turn(frames)) == {channel: level for channel, level in lowered.items() if level}
 
 
+@pytest.mark.parametrize("frames", [row[0] for row in TURNS.values()], ids=TURNS.keys())
+def test_a_cut_anywhere(frames: list[str | Frame]) -> None:
+    """A stream that was cut, wherever, is a failed turn, says nothing for certain, and makes nothing up."""
+    whole_events = shown(ui.to_turn(frames))
+    for length in range(len(frames)):
+        turn = ui.to_turn(frames[:length])
+        assert (turn.status, {**ALL, **levels(turn)}) == ("failed", levels(turn)), length
+        calls = [event for event in shown(turn) if not event.startswith(("Message", "Thinking"))]
+        assert all(event in whole_events for event in calls), length
+
+
 def test_a_tool_that_the_client_runs() -> None:
     """A call without a result is a lost one or one of the client's tools: the picture is the same, and it is said."""
     result = ui.collected(whole(*call(), finish="tool-calls"))

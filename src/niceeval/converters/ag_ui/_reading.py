@@ -289,6 +289,9 @@ class Reading:
             status = "rejected"
         elif status == "completed" and not result.sure:
             self._builder.partial("actions", _NO_STATUS)
+            if self._end is None:
+                # What did not come may have said that it failed.
+                return
         self._builder.result(result.call_id, result.output, status)
 
     def _say_what_is_missing(self, cut: str | None) -> None:

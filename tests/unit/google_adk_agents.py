@@ -60,3 +60,27 @@ def delete(path: str) -> str:
 def raises(why: str) -> str:
     """Raise."""
     raise ValueError(why)
+
+
+class Desk(Scripted):
+    """Reads the conversation: adds, fails, deletes, recalls what came first, and repeats anything else."""
+
+    async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncGenerator[LlmResponse, None]:
+        yield self._answer(llm_request.contents)
+
+    def _answer(self, contents: list[Any]) -> LlmResponse:
+        last, number = contents[-1].parts[0], len(contents)
+        if last.function_response is not None:
+            return says(f"So: {last.function_response.response}")
+        words = last.text.split()
+        if words[0] == "add":
+            return says(call(f"{number}", "add", a=1, b=2))
+        if words[0] == "bad":
+            return says(call(f"{number}", "add", a=1))
+        if words[0] == "delete":
+            return says(*(call(f"{number}-{path}", "delete", path=path) for path in words[1:]))
+        return says(contents[0].parts[0].text if words[0] == "recall" else last.text)
+
+
+def desk(**given: Any) -> LlmAgent:
+    return LlmAgent(name="desk", model=Desk(model="desk", answers=[], heard=[]), **given)

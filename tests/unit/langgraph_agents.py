@@ -72,3 +72,30 @@ def raises(why: str) -> str:
 def ask(question: str) -> str:
     """Ask a person."""
     return f"they said {interrupt(question)}"
+
+
+class Desk(Scripted):
+    """Reads the conversation: adds, fails, deletes, recalls what came first, and repeats anything else."""
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **given: Any) -> ChatResult:
+        answer = self._answer(messages)
+        answer.usage_metadata = USAGE
+        return ChatResult(generations=[ChatGeneration(message=answer)])
+
+    def _answer(self, messages: Any) -> AIMessage:
+        last, number = messages[-1], len(messages)
+        asked = [message.text for message in messages if message.type == "human"]
+        if last.type == "tool":
+            return AIMessage(f"So: {last.text}")
+        words = last.text.split()
+        if words[0] == "add":
+            return says("", (f"{number}", "add", {"a": 1, "b": 2}))
+        if words[0] == "bad":
+            return says("", (f"{number}", "add", {"a": "one", "b": 2}))
+        if words[0] == "delete":
+            return says("", *((f"{number}-{path}", "delete", {"path": path}) for path in words[1:]))
+        return AIMessage(asked[0] if words[0] == "recall" else last.text)
+
+
+def desk() -> Desk:
+    return Desk(answers=[], heard=[])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -106,6 +107,13 @@ def test_under_strict_a_missed_soft_line_is_to_blame() -> None:
     soft = an_assertion("similarity", severity="soft", threshold=0.6)
     shown = block(a_result("failed", assertions=[soft], experiment=strict))
     assert shown[1] == "  evals/weather/brooklyn_eval.py:11:5  soft  similarity"
+
+
+def test_an_optional_gate_that_failed_is_shown_as_what_it_is() -> None:
+    """`.optional()` excuses missing evidence only: what failed all the same is named as the reason."""
+    shown = block(a_result("failed", assertions=[msgspec.structs.replace(a_failed_gate(), optional=True)]))
+    assert '  evals/weather/brooklyn_eval.py:11:5  gate  called_tool("get_weather")' in shown
+    assert "no assertion says why" not in "".join(shown)
 
 
 def test_passed_and_optional_entries_are_not_to_blame() -> None:

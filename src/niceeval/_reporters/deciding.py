@@ -33,7 +33,8 @@ def deciding(result: AttemptResult) -> list[AssertionResult]:
         return [entry for entry in result.assertions if entry.outcome == "unavailable" and not entry.optional]
     if result.outcome != "failed":
         return []
-    failed = [entry for entry in result.assertions if entry.outcome == "failed" and not entry.optional]
+    # `.optional()` excuses what the evidence could not answer, and nothing that it did.
+    failed = [entry for entry in result.assertions if entry.outcome == "failed"]
     gates = [entry for entry in failed if entry.severity == "gate"]
     strict = result.experiment is not None and result.experiment.strict
     return gates + [entry for entry in failed if entry.severity == "soft" and strict]

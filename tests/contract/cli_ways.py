@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -44,6 +45,7 @@ class Ways:
     `before_tool`: the event at which a hook runs before a tool, and a matcher for the shell.
     `finds`: what the model calls before a server's tool is offered to it, where the CLI holds such tools back. `needs`:
     options without which the CLI does not work here. `limit`: what it says at the limit of model calls, as a pattern.
+    `soon`: seconds in which it has mostly called its first tool. `streams`: what it did is there before it ends.
     """
 
     cli: Cli
@@ -56,6 +58,8 @@ class Ways:
     finds: tuple[Step, ...] = ()
     limit: str = ""
     stops_itself: bool = True
+    soon: float = 4.0
+    streams: bool = True
 
 
 def named(tool_name: str, argument: str = "name") -> Callable[[ModelRequest, str], Operation]:
@@ -115,7 +119,14 @@ WAYS: Mapping[str, Ways] = {
             plugin=plugin_with_skill(".codex-plugin/plugin.json"),
             greets=("load_skill", {"skill": "greeter:greeting"}),
         ),
-        Ways(cli=BUB, factory=bub_agent, loads=named("skill"), limit="its limit of 2 model calls"),
+        Ways(
+            cli=BUB,
+            factory=bub_agent,
+            loads=named("skill"),
+            limit="its limit of 2 model calls",
+            soon=9.0,
+            streams=False,
+        ),
         Ways(
             cli=OPENCODE,
             factory=opencode_agent,
@@ -125,6 +136,7 @@ WAYS: Mapping[str, Ways] = {
             needs=with_ripgrep,
             limit="went on after \\d+ calls, the limit",
             stops_itself=False,
+            soon=12.0,
         ),
         Ways(
             cli=GEMINI_CLI,
@@ -132,6 +144,7 @@ WAYS: Mapping[str, Ways] = {
             loads=named("activate_skill"),
             plugin=plugin_with_skill("gemini-extension.json"),
             limit="max session turns",
+            soon=8.0,
             before_tool=("BeforeTool", "run_shell_command"),
         ),
     )
@@ -149,6 +162,16 @@ def written(folder: Path, files: Mapping[str, str]) -> Path:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, "utf-8")
     return folder
+
+
+def alive(one: Attempt) -> list[str]:
+    """The processes of this machine that have a folder of the attempt in their environment: the CLI, and its own."""
+    mark, found = os.fsencode(one.sandbox.private_dir), []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return found
 
 
 def actions(turn: Turn, one: Attempt, *names: str) -> list[tuple[Any, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from niceeval.adapters.codex._skills import skill_read
 from niceeval.adapters.gemini_cli._transcript import Transcript as GeminiCli
 from niceeval.adapters.opencode._transcript import Transcript as OpenCode
 from niceeval.cli_agent import Hook, Plugin, Skill
-from niceeval.testing.scenarios import ModelRequest, Scenario, Step, call, mcp, say, shell, tool
+from niceeval.testing.scenarios import ModelRequest, Scenario, Step, call, mcp, say, shell, slow, tool
 from tests.contract.cli_rows import STARTED_WITHIN, USED_TWICE, attempt, levels, run, shown, used
 from tests.contract.cli_ways import (
     LETTERS,
@@ -27,12 +28,13 @@ from tests.contract.cli_ways import (
     SKILL_SAYS,
     WAYS,
     actions,
+    alive,
     offering,
     skill_file,
     written,
 )
 
-slow = pytest.mark.slow
+takes_long = pytest.mark.slow
 DOCUMENT = Path(__file__).parents[2] / "docs" / "coding-agents.md"
 
 
@@ -72,7 +74,7 @@ def test_where_a_servers_name_ends(
     assert event.name == plain
 
 
-@slow
+@takes_long
 @pytest.mark.parametrize("name", offering("mcp_servers"))
 def test_a_server_of_the_protocol(name: str) -> None:
     """The model calls a tool of a real server: it goes by the one name, with what the server answered; where the server
@@ -120,7 +122,7 @@ def test_which_command_of_codex_loads_a_skill(given: Any, skill: str | None) -> 
     assert skill_read(given) == skill
 
 
-@slow
+@takes_long
 @pytest.mark.parametrize("name", offering("skills"))
 def test_a_skill(name: str, tmp_path: Path) -> None:
     """The model is told of the skill before it loads it, has what it says afterwards, and loading is one action that is
@@ -145,7 +147,7 @@ def test_a_skill(name: str, tmp_path: Path) -> None:
     run(loads())
 
 
-@slow
+@takes_long
 @pytest.mark.parametrize("name", [name for name in offering("plugins") if WAYS[name].plugin])
 def test_a_plugin(name: str, tmp_path: Path) -> None:
     """A folder of this machine is a plugin of the CLI, and nothing is fetched for it: what it brings is used."""
@@ -189,7 +191,7 @@ echo "$input" >> hook-was-told"""
 """A hook that keeps what it is told of each call, and blocks those that say so."""
 
 
-@slow
+@takes_long
 @pytest.mark.parametrize("name", offering("hooks"))
 def test_a_hook(name: str) -> None:
     """It runs before the tools that it is for, and is told what is called; a call that it blocks is not done, and is
@@ -215,7 +217,7 @@ def test_a_hook(name: str) -> None:
     run(hooked())
 
 
-@slow
+@takes_long
 @pytest.mark.parametrize("name", offering("max_turns"))
 def test_a_limit_of_model_calls(name: str) -> None:
     """A model that never stops calling tools is stopped: the turn failed, and says why; what it did until then is
@@ -240,3 +242,31 @@ def test_a_limit_of_model_calls(name: str) -> None:
                 assert levels(turn, one)["actions"] == "partial"
 
     run(limited())
+
+
+LONGER = (1.0, 4.0, 30.0)
+"""What `soon` is multiplied with, one after the other: how fast a machine is must not matter."""
+
+
+@takes_long
+@pytest.mark.parametrize("name", offering("turn_timeout"))
+def test_a_limit_of_time(name: str) -> None:
+    """A model that does not answer any more: at the limit the CLI is killed with all that it began, what it had shown
+    by then is kept, and nothing is claimed to be whole."""
+    ways = WAYS[name]
+    hanging = Scenario("hang", [call(shell("echo one; sleep 900 > /dev/null 2>&1 &")), slow(say("Never."), 600.0)])
+
+    async def timed_out(seconds: float) -> bool:
+        async with attempt(ways.cli, scenarios=[hanging], turn_timeout=seconds, **ways.needs()) as one:
+            sending, seen = asyncio.create_task(one.send("SCENARIO:hang please")), False
+            while not sending.done():
+                await asyncio.sleep(0.2)
+                seen = seen or (not sending.done() and alive(one) != [])
+            turn = await sending
+            assert alive(one) == []
+            assert (turn.status, "cli-killed" in one.codes) == ("failed", True)
+            assert {"events", "actions", "messages", "usage"} <= set(levels(turn, one))
+            called = [event for event in shown(turn, one) if event["type"].startswith("action.")]
+            return seen and len(one.server.calls("hang")) >= 2 and len(called) == (2 if ways.streams else 0)
+
+    assert any(run(timed_out(ways.soon * longer)) for longer in LONGER)

@@ -36,8 +36,9 @@ from agents import (
     SQLiteSession,
     ToolGuardrailFunctionOutput,
     ToolInputGuardrailData,
-    add_trace_processor,
     function_tool,
+    set_trace_processors,
+    set_tracing_disabled,
     tool_input_guardrail,
 )
 from agents.tracing import TracingProcessor
@@ -492,8 +493,12 @@ def test_nothing_is_traced_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatc
     """The SDK sends traces home as soon as there is a key; these runs have none, and nothing else of the process is
     touched."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    # Whatever the environment says, this process could be traced.
+    monkeypatch.delenv("OPENAI_AGENTS_DISABLE_TRACING", raising=False)
+    set_tracing_disabled(False)
     traces = Traces()
-    add_trace_processor(traces)
+    # In the place of what would send them home.
+    set_trace_processors([traces])
     config = RunConfig(workflow_name="niceeval-trace-test")
     inner = Agent(name="Inner", model=Script((says("done"),)).model)
 

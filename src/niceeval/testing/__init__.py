@@ -2,6 +2,7 @@
 
 `check_agent` drives an agent through its contract and reports, check by check; `model_server` is a scripted model that
 the agent can ask (what it says: `niceeval.testing.scenarios`). `check_sandbox` tries a sandbox against its contract.
+`check_converter` finds out which channels a converter may call complete.
 `check_recording` goes through what `niceeval adapter record` kept of a run, and compares.
 """
 
@@ -10,6 +11,8 @@ from __future__ import annotations
 from niceeval.testing._agent.check_agent import check_agent, check_agent_sync
 from niceeval.testing._agent.probes import Approval, Probes
 from niceeval.testing._agent.report import EventRef, Finding, Report
+from niceeval.testing._converter.check_converter import check_converter
+from niceeval.testing._converter.sample import ConverterSample
 from niceeval.testing._model_server.recorded import RecordedRequest
 from niceeval.testing._model_server.server import ModelServer, model_server
 from niceeval.testing._recording.check import check_recording, record_agent
@@ -18,6 +21,7 @@ from niceeval.testing._sandbox.check_sandbox import check_sandbox, check_sandbox
 
 __all__ = [
     "Approval",
+    "ConverterSample",
     "EventRef",
     "Finding",
     "ModelServer",
@@ -27,6 +31,7 @@ __all__ = [
     "Report",
     "check_agent",
     "check_agent_sync",
+    "check_converter",
     "check_recording",
     "check_sandbox",
     "check_sandbox_sync",

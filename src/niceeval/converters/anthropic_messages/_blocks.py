@@ -10,6 +10,8 @@ from niceeval.turn_building import TurnBuilder, list_of, mcp_name, object_of, te
 
 _RESULT: Final = "_tool_result"
 _SILENT: Final = frozenset({"mcp_tool_listing"})
+_USERS: Final = frozenset({"text", "image", "document", "search_result", "container_upload"})
+"""Blocks that are the user's own."""
 _SERVER_TOOLS: Final[Mapping[str, str]] = {
     "web_search": "web_search",
     "web_fetch": "web_fetch",
@@ -52,9 +54,11 @@ class BlockReader:
     def user(self, blocks: Sequence[Any]) -> None:
         """What the caller sends: the results of the tools that it ran. The rest is the user's own."""
         for block in blocks:
-            kind = text_of(block, "type") or ""
-            if kind == "tool_result":
+            kind = text_of(block, "type") or "a block without a type"
+            if kind.endswith("tool_result"):
                 self._result(kind, block)
+            elif kind not in _USERS:
+                self._builder.unknown(kind)
 
     def _say(self, said: list[str]) -> str:
         text = "".join(said)

@@ -94,10 +94,10 @@ class ItemReader:
 
     def _reasoning(self, item: Mapping[str, Any]) -> None:
         parts = [*list_of(item, "summary"), *list_of(item, "content")]
-        text = "\n\n".join(found for part in parts if (found := text_of(part, "text")))
-        if text:
-            self._builder.thinking(text)
-        else:
+        texts = [text_of(part, "text") for part in parts]
+        text = "\n\n".join(found for found in texts if found)
+        self._builder.thinking(text)
+        if not text or None in texts:
             self._builder.partial("events", "the model's reasoning is not shown")
 
     def _list_tools(self, item: Mapping[str, Any]) -> None:

@@ -45,7 +45,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All findings about one agent, or sandbox, in a fixed order. `str(report)` is a table.
+    """All findings about one agent, sandbox or converter, in a fixed order. `str(report)` is a table.
 
     `kind` says what was checked, `agent` is its name. `events` holds the event stream of each scenario that was run,
     which the findings' `refs` point into.
@@ -54,7 +54,7 @@ class Report:
     agent: str
     findings: tuple[Finding, ...]
     events: Mapping[str, tuple[StreamEvent, ...]]
-    kind: Literal["agent", "sandbox"] = "agent"
+    kind: Literal["agent", "sandbox", "converter"] = "agent"
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)

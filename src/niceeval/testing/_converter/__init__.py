@@ -1,0 +1,1 @@
+"""Finding out what a converter may call complete: see `check_converter`."""

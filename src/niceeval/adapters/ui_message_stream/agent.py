@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from niceeval.adapter import (
@@ -41,7 +41,7 @@ def ui_message_stream_agent(
     reports_usage: bool = False,
     timeout: float = 600.0,
     version: str | Callable[[], str] | None = None,
-    secret_env: tuple[str, ...] = (),
+    secret_env: Sequence[str] = (),
     transport: httpx2.AsyncBaseTransport | None = None,
 ) -> Agent:
     """An app that answers with the AI SDK's UI message stream: `ui_message_stream_agent("http://.../api/chat")`.

@@ -176,6 +176,11 @@ def test_a_gate_without_a_current_calibration_is_noticed(tmp_path: Path) -> None
         assert niceeval(tmp_path, "judge", "check", "labels.yaml").returncode == 0
         again = run(tmp_path, "one", "--force")
         assert "judge-uncalibrated" not in again.diagnostics("polite")
+        lines = niceeval(tmp_path, "show").stdout.splitlines()
+        assert "  one  judge.rubric(tone)  1/1 passed (100%)  corrected 100% (0% to 100%)" in lines
+        (judged,) = json.loads(niceeval(tmp_path, "show", "--json").stdout)["judged"]
+        assert (judged["passed"], judged["total"], judged["observed"]["value"]) == (1, 1, 1.0)
+        assert judged["corrected"]["low"] < judged["observed"]["low"]
 
         eval_file = tmp_path / "evals" / "polite_eval.py"
         eval_file.write_text(eval_file.read_text("utf-8").replace("It is polite.", "It is kind."), "utf-8")

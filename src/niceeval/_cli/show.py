@@ -19,6 +19,7 @@ from niceeval._cli.streams import Streams
 from niceeval._discover.dotenv import load_dotenv
 from niceeval._discover.project import find_root
 from niceeval._discover.select import under
+from niceeval._judging import records
 from niceeval._record.attempt import Attempt
 from niceeval._record.layout import RESULTS_FOLDER
 from niceeval._record.reader import Results, open_results
@@ -41,15 +42,25 @@ def show_command(target: str | None, as_json: bool) -> int:
     streams = Streams.standard(Redactor(_secrets()))
     found = find_target(target)
     if as_json:
-        streams.say_json(attempt_document(found) if isinstance(found, Attempt) else overview_document(found))
+        streams.say_json(
+            attempt_document(found) if isinstance(found, Attempt) else overview_document(found, _calibrations())
+        )
         return PASSED
     if isinstance(found, Attempt):
         lines = attempt_page(found, streams.out_style)
     else:
-        lines = overview(found, streams.out_style, datetime.now(UTC), target=target or "")
+        lines = overview(found, streams.out_style, datetime.now(UTC), target=target or "", calibrations=_calibrations())
     more = streams.out_style.clean(json_command(target or ""))
     streams.say(*(lines if streams.out.isatty else bounded(lines, more)))
     return PASSED
+
+
+def _calibrations() -> tuple[records.CalibrationRecord, ...]:
+    """What is known of the judges of the project around here."""
+    try:
+        return records.load(find_root(current_folder()))
+    except SelectionError:
+        return ()
 
 
 def find_target(target: str | None) -> Results | Attempt:

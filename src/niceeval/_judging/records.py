@@ -14,16 +14,18 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from niceeval._base.clock import utc_text
 from niceeval._evidence.proportions import Estimate
 from niceeval._judging.agreement import Confusion
-from niceeval._judging.calibrating import Calibration
 from niceeval._judging.recipes import Recipe
-from niceeval._judging.resolving import endpoint_of
+from niceeval._judging.resolving import FOUND_WHEN_NEEDED, endpoint_of
 from niceeval._model.judge import JudgeConfig
 from niceeval._version import __version__
+
+if TYPE_CHECKING:
+    from niceeval._judging.calibrating import Calibration
 
 FOLDER: Final = "judges"
 FORMAT: Final = "niceeval.judge-calibration"
@@ -151,9 +153,13 @@ def standing(
 def matching(
     records: Sequence[CalibrationRecord], rubric_hash: str, model: str, base_url: str, passes_at: float
 ) -> CalibrationRecord | None:
-    """The calibration that holds for a judgement that was stored."""
-    key = (rubric_hash, model, base_url, passes_at)
-    return next((one for one in records if (one.rubric_hash, one.model, one.base_url, one.passes_at) == key), None)
+    """The calibration that holds for a judgement that was stored, which names the address that was found."""
+    for one in records:
+        if (one.rubric_hash, one.model, one.passes_at) != (rubric_hash, model, passes_at):
+            continue
+        if one.base_url in (base_url, FOUND_WHEN_NEEDED):
+            return one
+    return None
 
 
 def read(path: Path) -> CalibrationRecord | None:

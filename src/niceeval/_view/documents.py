@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from niceeval._judging.records import CalibrationRecord
 from niceeval._record.attempt import Attempt
 from niceeval._record.reader import Results, Snapshot, latest_per_experiment
 from niceeval._record.runs import Run, Skipped
 from niceeval._view.attempt_page import Material, material_of
 from niceeval._view.figures import figures_of
+from niceeval._view.judged import judged_json, judged_rates
 from niceeval._view.overview import again
 from niceeval._view.turns import TurnLine
 
@@ -18,7 +21,7 @@ FORMAT = "niceeval.show"
 SCHEMA_VERSION = 1
 
 
-def overview_document(results: Results) -> dict[str, Any]:
+def overview_document(results: Results, calibrations: Sequence[CalibrationRecord] = ()) -> dict[str, Any]:
     """Runs, the latest snapshot of each experiment, every attempt of them that did not pass, and what was not read."""
     snapshots = latest_per_experiment(results)
     return {
@@ -33,6 +36,7 @@ def overview_document(results: Results) -> dict[str, Any]:
             for attempt in snapshot.attempts
             if attempt.outcome in ("failed", "errored")
         ],
+        **({"judged": judged_json(rates)} if (rates := judged_rates(snapshots, calibrations)) else {}),
         "skipped": [_skipped(item) for item in results.skipped],
     }
 

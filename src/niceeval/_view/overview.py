@@ -12,12 +12,14 @@ from typing import TypeVar
 
 from niceeval._base.errors import ResultsError
 from niceeval._base.terminal import Style, age, cell_width, count, cut_end, cut_middle, duration, pad_end
+from niceeval._judging.records import CalibrationRecord
 from niceeval._record.attempt import Attempt
 from niceeval._record.reader import Results, Snapshot, latest_per_experiment
 from niceeval._record.runs import Run, Skipped
 from niceeval._reporters.deciding import index_entry
 from niceeval._view.attempt_page import instant
 from niceeval._view.figures import SnapshotFigures, figures_of
+from niceeval._view.judged import judged_lines, judged_rates
 
 T = TypeVar("T")
 
@@ -36,11 +38,18 @@ class _Row:
     note: str
 
 
-def overview(results: Results, style: Style, now: datetime, *, target: str = "") -> list[str]:
+def overview(
+    results: Results,
+    style: Style,
+    now: datetime,
+    *,
+    target: str = "",
+    calibrations: Sequence[CalibrationRecord] = (),
+) -> list[str]:
     """The overview, one item a line. `now` is aware, for ages on a terminal.
 
     `target` is what `niceeval show` was given for these results (a path; empty for the project's own): the commands
-    that are printed name it.
+    that are printed name it. `calibrations` are those of the project's judges.
     """
     snapshots = latest_per_experiment(results)
     not_passed = [
@@ -51,6 +60,7 @@ def overview(results: Results, style: Style, now: datetime, *, target: str = "")
     return [
         _head(results, style),
         *_tables(snapshots, style, now),
+        *judged_lines(judged_rates(snapshots, calibrations), style),
         *_index(not_passed, style, target),
         *_unfinished([run for run in results.runs if not run.complete], style, target),
         *_skipped(results.skipped, style, target),

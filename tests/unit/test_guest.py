@@ -253,6 +253,20 @@ def test_a_plain_function_is_told_that_it_is_cancelled() -> None:
     _run(work)
 
 
+def test_a_plain_function_that_ends_in_time_is_never_taken_for_abandoned() -> None:
+    """However close its end is to the moment at which its caller hears of it."""
+
+    async def work(host: GuestHost) -> None:
+        for _ in range(60):
+            cancelled = threading.Event()
+            scope = GuestScope(host, "one")
+            with pytest.raises(GuestTimeout):
+                await scope.call("send", 0.001, cancelled.wait, on_cancel=cancelled.set)
+            assert scope.abandoned == []
+
+    _run(work)
+
+
 def test_threads_run_with_the_callers_context_variables() -> None:
     """A plain function sees the values, and what it sets stays its own."""
     variable = contextvars.ContextVar("variable", default="unset")

@@ -79,12 +79,16 @@ class DaemonThreads:
 
     def _work(self) -> None:
         while (job := self._next()) is not None:
-            _run_job(job)
+            outcome = _outcome_of(job)
+            # It is over before anybody can hear of its outcome, and ask whether it runs still.
             with self._changed:
-                if job.state == "given up":
-                    return
-                job.state = "over"
-            del job
+                given_up = job.state == "given up"
+                if not given_up:
+                    job.state = "over"
+            _deliver(job, outcome)
+            if given_up:
+                return
+            del job, outcome
 
     def _next(self) -> Job | None:
         with self._changed:
@@ -99,14 +103,17 @@ class DaemonThreads:
             return job
 
 
-def _run_job(job: Job) -> None:
+def _outcome_of(job: Job) -> tuple[Any, BaseException | None]:
     pid = own_pid()
     try:
         outcome: tuple[Any, BaseException | None] = (job.context.run(job.function), None)
     except BaseException as error:
         outcome = (None, error)
     leave_copy(pid, outcome[1])
+    return outcome
 
+
+def _deliver(job: Job, outcome: tuple[Any, BaseException | None]) -> None:
     def deliver() -> None:
         if not job.future.done():
             job.future.set_result(outcome)

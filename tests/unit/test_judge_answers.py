@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from niceeval._judging.outcome import JudgeProblem
 from niceeval._judging.reading_answers import choice_of, completion, usage_of
 
 CHOICES = ("Y", "N")
+ON_ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 _LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20)
 _NAMES = st.sampled_from(["choices", "message", "tool_calls", "function", "arguments", "choice", "content", "usage"])
 JSON = st.recursive(
@@ -36,7 +37,7 @@ def attempted(read: Callable[..., Any], *arguments: Any) -> Any:
         return problem
 
 
-@settings(deadline=None)
+@ON_ANY_MACHINE
 @given(st.text(max_size=200) | JSON.map(json.dumps))
 def test_any_body_is_a_completion_or_a_problem(body: str) -> None:
     """Nothing but a JSON object is a completion, and nothing raises but the problem that says why."""
@@ -49,7 +50,7 @@ def test_any_body_is_a_completion_or_a_problem(body: str) -> None:
         usage_of(found)
 
 
-@settings(deadline=None)
+@ON_ANY_MACHINE
 @given(JSON, JSON, ARGUMENTS, st.booleans())
 def test_any_message_makes_an_offered_choice_or_none(content: Any, calls: Any, arguments: Any, call: bool) -> None:
     """A choice is one of those that were offered, and it stood in the answer."""
@@ -63,7 +64,7 @@ def test_any_message_makes_an_offered_choice_or_none(content: Any, calls: Any, a
         assert found.choice in json.dumps(message)
 
 
-@settings(deadline=None)
+@ON_ANY_MACHINE
 @given(ARGUMENTS, st.integers(min_value=0, max_value=60))
 def test_a_cut_answer_is_no_choice(arguments: dict[str, Any], end: int) -> None:
     """Arguments that are cut anywhere make no choice."""

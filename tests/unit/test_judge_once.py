@@ -264,7 +264,7 @@ print(autoevals.oai.get_openai_wrappers()[0].__module__)
             env={**os.environ, "PYTHONPATH": path},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
     assert done.stdout.splitlines() == ["1.0", "braintrust.oai"], done.stderr

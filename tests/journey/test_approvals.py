@@ -1,4 +1,4 @@
-"""One eval file about approvals, run over agents of seven kinds: each stops, is answered, and goes on alike."""
+"""One eval file about approvals, run over agents of nine kinds: each stops, is answered, and goes on alike."""
 
 from __future__ import annotations
 
@@ -134,7 +134,44 @@ def desk(input, ctx):
     return Turn(events=events, status="waiting")
 '''
 
+ENDPOINT = '''
+from niceeval.testing import model_server
+from niceeval.testing.scenarios import Scenario, call, say, tool
+
+
+def delete(path: str) -> str:
+    """Delete a file."""
+    return f"{path} is gone"
+
+
+def scripted(request):
+    """Wants to delete what it is told to, and says what came of it."""
+    latest = max(place for place, entry in enumerate(request.entries) if entry.kind == "user")
+    results = [entry.text for entry in request.entries[latest:] if entry.kind == "result"]
+    words = request.user_text.split()
+    if results:
+        return say("; ".join(results))
+    return call(*(tool("delete", path=path) for path in words[1:])) if words[0] == "delete" else say(request.user_text)
+
+
+def desk(make, **more):
+    server = model_server(Scenario("desk", [scripted], repeats=True)).start()
+    return make(server.openai_url, model="m", api_key_env=None, tools=[delete], approve=["delete"], **more)
+'''
+
 AGENTS = {
+    "chat_completions": """
+from endpoint import desk
+from niceeval.adapters import chat_completions_agent
+
+agent = desk(chat_completions_agent)
+""",
+    "responses": """
+from endpoint import desk
+from niceeval.adapters import responses_agent
+
+agent = desk(responses_agent, history="client")
+""",
     "ui_message_stream": """
 from niceeval.adapters import ui_message_stream_agent
 from tests.unit.protocol_app import transport
@@ -190,7 +227,7 @@ EXPERIMENT = "\nfrom niceeval import define_experiment\n\nexperiment = define_ex
 def test_one_eval_file_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Approving, rejecting, rejecting in words, and two requests at once pass for every kind of agent, as one group."""
     files = {f"experiments/approvals/{name}.py": source + EXPERIMENT for name, source in AGENTS.items()}
-    files |= {"evals/delete_eval.py": EVALS, "graphs.py": GRAPH, "functions.py": FUNCTION}
+    files |= {"evals/delete_eval.py": EVALS, "graphs.py": GRAPH, "functions.py": FUNCTION, "endpoint.py": ENDPOINT}
     # Loading this many frameworks at once takes its time on a busy machine.
     monkeypatch.setattr(whole_runs, "PATIENCE", 300.0)
     done = whole_runs.run(whole_runs.project(tmp_path, files), "approvals", short=False)

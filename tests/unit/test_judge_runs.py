@@ -262,7 +262,7 @@ def test_a_settle_that_is_not_awaited_is_found() -> None:
         t.judge.closed_qa("is kind").settle()
 
     ran, _ = judged(case, chooses("Y"), turn(says("hello")))
-    assert (ran.result.outcome, ran.error_code) == ("errored", "send-not-awaited")
+    assert (ran.result.outcome, ran.error_code) == ("errored", "judge-not-awaited")
 
 
 def test_judgements_are_made_together_within_their_limit() -> None:

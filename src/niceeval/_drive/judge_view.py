@@ -25,6 +25,13 @@ from niceeval._model.judge import JudgeConfig, JudgeMaterial
 Material = Callable[[], JudgeMaterial | UnavailableReason]
 
 
+class Settling(Sending[float | None]):
+    """A judgement that is to be made at once."""
+
+    __slots__ = ()
+    not_awaited = "judge-not-awaited"
+
+
 class JudgeHandle(AssertionHandle):
     """Configures one judged assertion: soft and without a line, until something else is said."""
 
@@ -41,7 +48,7 @@ class JudgeHandle(AssertionHandle):
         None where there is no score; the assertion is unavailable then, and says why.
         """
         site = call_site()
-        return self._driver.sending("settle", site, lambda: self._settle(site), frozenset())
+        return self._driver.sending("judge.settle", site, lambda: self._settle(site), frozenset(), kind=Settling)
 
     async def _settle(self, site: CallSite) -> float | None:
         with others_tasks():

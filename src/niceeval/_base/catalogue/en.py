@@ -96,8 +96,11 @@ ERRORS: dict[str, tuple[str, str]] = {
         "see the service's log, and the address and key that the adapter was given",
     ),
     "agent-input": ("{agent}: {problem}", "{fix}"),
-    "judge-labels": ("{file} {problem}", "see docs/judges.md, \"Labels\""),
-    "judge-none": ("no judge is named for {file}", "judge: {{model: ...}} in it, judge= in niceeval_config.py, or --model"),
+    "judge-labels": ("{file} {problem}", 'see docs/judges.md, "Labels"'),
+    "judge-none": (
+        "no judge is named for {file}",
+        "judge: {{model: ...}} in it, judge= in niceeval_config.py, or --model",
+    ),
     "judge-check": ("the judge {model} cannot be asked: {problem}", "correct base_url, or the key in {variable}"),
     "judge-store": ("the calibration cannot be kept in {folder}: {problem}", "make the folder writable, or --no-store"),
     "judge-record": ("{file} is no calibration of a judge", "niceeval judge check LABELS makes one, in judges/"),
@@ -112,6 +115,10 @@ ERRORS: dict[str, tuple[str, str]] = {
     "author-error": ("{error}", "fix the eval"),
     "send-not-awaited": ("t.{call}(...) was not awaited: nothing was sent", "write `await t.{call}(...)`"),
     "sandbox-not-awaited": ("t.{call}(...) was not awaited: it did nothing", "write `await t.{call}(...)`"),
+    "judge-not-awaited": (
+        "settle() of a judge was not awaited: it judges only when it is",
+        "write `score = await handle.settle()`, or leave it out: every judge is asked at the end",
+    ),
     "deferred-value": (
         "t.{call} is known only when the eval function has returned",
         "give it to t.check(value, matcher); `await t.sandbox.read_file(path)` reads a file now",

@@ -79,7 +79,10 @@ ERRORS: dict[str, tuple[str, str]] = {
     "service-failed": ("{service}：{problem}", "查看服务的日志，以及给 adapter 的地址和密钥"),
     "agent-input": ("{agent}：{problem}", "{fix}"),
     "judge-labels": ("{file} {problem}", "见 docs/judges.md 的 Labels 一节"),
-    "judge-none": ("没有为 {file} 指定 judge", "在文件里写 judge: {{model: ...}}，在 niceeval_config.py 里写 judge=，或者用 --model"),
+    "judge-none": (
+        "没有为 {file} 指定 judge",
+        "在文件里写 judge: {{model: ...}}，在 niceeval_config.py 里写 judge=，或者用 --model",
+    ),
     "judge-check": ("无法询问 judge {model}：{problem}", "修正 base_url，或者 {variable} 里的密钥"),
     "judge-store": ("校准结果无法保存到 {folder}：{problem}", "让文件夹可写，或者用 --no-store"),
     "judge-record": ("{file} 不是 judge 的校准记录", "niceeval judge check LABELS 会在 judges/ 里生成一个"),
@@ -94,6 +97,10 @@ ERRORS: dict[str, tuple[str, str]] = {
     "author-error": ("{error}", "修正这个 eval"),
     "send-not-awaited": ("t.{call}(...) 没有 await，什么也没有发送", "写成 `await t.{call}(...)`"),
     "sandbox-not-awaited": ("t.{call}(...) 没有 await，什么也没有做", "写成 `await t.{call}(...)`"),
+    "judge-not-awaited": (
+        "评审的 settle() 没有 await：await 之后才会评审",
+        "写 `score = await handle.settle()`，或者去掉它：所有评审都会在最后进行",
+    ),
     "deferred-value": (
         "t.{call} 要等 eval 函数返回之后才有值",
         "交给 t.check(value, matcher)；现在就读文件用 `await t.sandbox.read_file(path)`",

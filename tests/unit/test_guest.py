@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import functools
 import os
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -264,7 +265,13 @@ def test_a_plain_function_that_ends_in_time_is_never_taken_for_abandoned() -> No
                 await scope.call("send", 0.001, cancelled.wait, on_cancel=cancelled.set)
             assert scope.abandoned == []
 
-    _run(work)
+    # Threads take turns so often that every order of the two comes about.
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        _run(work)
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_threads_run_with_the_callers_context_variables() -> None:

@@ -23,6 +23,8 @@ from niceeval.adapter import (
     Usage,
 )
 from niceeval.adapters import langgraph_agent
+from niceeval.expect import includes
+from niceeval.testing import Probes, check_agent_sync
 from tests.unit.contexts import Conversation, context
 
 pytest.importorskip("langchain", reason="LangChain is not installed: pip install 'niceeval[langgraph]'")
@@ -40,7 +42,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 from pydantic import BaseModel
 
-from tests.unit.langgraph_agents import USAGE, add, ask, delete, raises, says, scripted
+from tests.unit.langgraph_agents import USAGE, add, ask, delete, desk, raises, says, scripted
 
 
 class City(BaseModel):
@@ -475,3 +477,16 @@ def test_cancelling_ends_the_run() -> None:
         await asyncio.wait_for(ended.wait(), 30)
 
     asyncio.run(go())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sync", [False, True])
+def test_the_contract(sync: bool) -> None:
+    """Nothing of the contract for adapters fails, and little is not checked."""
+    gate = HumanInTheLoopMiddleware(interrupt_on={"delete": True})
+    agent = langgraph_agent(create_agent(desk(), [add, delete], middleware=[gate]), sync=sync)
+    memory = ("My name is Kari", "recall", includes("Kari"))
+    probes = Probes(hello="hello", tool="add", failing_tool="bad", approval="delete a b", memory=memory)
+    report = check_agent_sync(agent, probes, timeout=120)
+    report.raise_for_failures()
+    assert {finding.check for finding in report.not_checked} == {"hooks-run", "attempts-apart", "output-given"}

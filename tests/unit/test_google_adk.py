@@ -27,6 +27,8 @@ from niceeval.adapter import (
 )
 from niceeval.adapters import google_adk_agent
 from niceeval.converters import google_adk as converter
+from niceeval.expect import includes
+from niceeval.testing import Probes, check_agent_sync
 from tests.unit.contexts import Conversation
 
 pytest.importorskip("google.adk", reason="Google's ADK is not installed: pip install 'niceeval[google-adk]'")
@@ -38,7 +40,7 @@ from google.adk.tools import request_input as request_input_tool
 from google.genai import types
 from pydantic import BaseModel
 
-from tests.unit.google_adk_agents import USED, add, agent, call, delete, raises, says
+from tests.unit.google_adk_agents import USED, add, agent, call, delete, desk, raises, says
 
 
 class City(BaseModel):
@@ -403,3 +405,14 @@ def test_usage_of_many() -> None:
     turn = turn_of(given)
     assert turn.evidence_coverage is not None
     assert turn.evidence_coverage["usage"].level == "partial"
+
+
+@pytest.mark.slow
+def test_the_contract() -> None:
+    """Nothing of the contract for adapters fails, and little is not checked."""
+    given = google_adk_agent(desk(tools=[add, FunctionTool(delete, require_confirmation=True)]))
+    memory = ("My name is Kari", "recall", includes("Kari"))
+    probes = Probes(hello="hello", tool="add", failing_tool="bad", approval="delete a b", memory=memory)
+    report = check_agent_sync(given, probes, timeout=120)
+    report.raise_for_failures()
+    assert {finding.check for finding in report.not_checked} == {"hooks-run", "attempts-apart", "output-given"}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from niceeval.adapter import (
     AdapterError,
     Agent,
     AgentContext,
+    EvidenceCoverage,
     SessionSlot,
     Turn,
     TurnInput,
@@ -18,8 +19,10 @@ from niceeval.adapter import (
     require_extra,
 )
 from niceeval.adapters.google_adk._conversation import Conversation
-from niceeval.converters.google_adk import coverage
+from niceeval.adapters.google_adk._loading import load
 
+declared: Final = EvidenceCoverage.complete_except()
+"""What a run shows at most: agents that are tools, which hide what they do and use, are found, and lower their turn."""
 _CONVERSATION: SessionSlot[Conversation] = SessionSlot("google-adk-conversation")
 
 
@@ -44,7 +47,7 @@ def google_adk_agent(
         raise _bad("agent", f"is {type(agent).__name__}", "give an agent of google.adk, or a function that makes one")
     named = name or (agent.name if is_agent else None) or "google-adk"
     driver = _Driver(agent, named, dict(subagents or {}))
-    return define_agent(name=named, evidence_coverage=coverage, send=driver.send, version=version)
+    return define_agent(name=named, evidence_coverage=declared, send=driver.send, version=version)
 
 
 class _Driver:
@@ -62,6 +65,7 @@ class _Driver:
             ctx.session.set(_CONVERSATION, conversation)
 
     async def _begin(self, ctx: AgentContext) -> Conversation:
+        await load()
         agent = self._agent
         if not _is_agent(agent):
             agent = agent(ctx)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from niceeval.adapter import (
@@ -22,7 +22,7 @@ from niceeval.adapter import (
     Usage,
 )
 from niceeval.converters import anthropic_messages as converter
-from tests.unit.sdk_clients import anthropic_client, async_anthropic_client, later, typed_frames
+from tests.unit.sdk_clients import anthropic_client, async_anthropic_client, at_once, later, typed_frames
 
 pytest.importorskip("anthropic", reason="the SDK is not installed: pip install 'niceeval[anthropic]'")
 
@@ -376,7 +376,7 @@ def test_a_stream_is_what_the_message_would_have_been() -> None:
     assert asyncio.run(helper()) == turn
     raw = anthropic_client(typed_frames(stream())).messages.create(stream=True, **ASK)
     assert converter.to_turn(raw) == turn
-    assert asyncio.run(converter.to_turn_stream(later(stream()))) == turn
+    assert at_once(converter.to_turn_stream(later(stream()))) == turn
 
 
 def test_a_streamed_tool_loop() -> None:
@@ -397,6 +397,29 @@ def test_a_cut_stream_says_so(kept: int) -> None:
     assert all(event.input == {"a": 1} for event in turn.events if isinstance(event, ActionCalled))
 
 
+def test_what_the_sdk_makes_of_a_cut_stream_is_no_answer() -> None:
+    """Its final message has half a call and no reason to end."""
+    with anthropic_client(typed_frames(stream()[:13])).messages.stream(**ASK) as events:
+        for _ in events:
+            pass
+        final = events.get_final_message()
+    assert [block.type for block in final.content] == ["thinking", "text", "tool_use"]
+    turn = converter.to_turn(final)
+    assert [type(event) for event in turn.events] == [Thinking, Message]
+    assert (turn.status, levels(turn)) == ("failed", ALL)
+
+
+def test_blocks_of_the_beta_client() -> None:
+    """The beta client knows blocks that the plain one does not; both come to the same turn."""
+    call = use("m1", "read", {"path": "a"}, "mcp_tool_use", server_name="files")
+    done = {"type": "mcp_tool_result", "tool_use_id": "m1", "is_error": False, "content": [text("x")]}
+    answer = body(call, done, {"type": "compaction", "content": "So far."}, text("Done."))
+    beta = anthropic_client(answer).beta.messages.create(**ASK)
+    assert beta.content[0].type == "mcp_tool_use"
+    assert type(beta.content[0]) is not type(create(answer).content[0])
+    assert converter.to_turn(beta) == converter.to_turn(create(answer)) == converter.to_turn(answer)
+
+
 def test_an_error_in_the_middle_of_a_stream() -> None:
     """The SDK raises what the server says: what had come is kept, the error is an event, and the turn failed."""
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
@@ -405,7 +428,7 @@ def test_an_error_in_the_middle_of_a_stream() -> None:
         assert isinstance(turn.events[2], ErrorEvent)
         assert "Overloaded" in turn.events[2].message
         assert (turn.status, levels(turn)) == ("failed", ALL)
-    lost = asyncio.run(converter.to_turn_stream(later(stream()[:9], ConnectionError("reset"))))
+    lost = at_once(converter.to_turn_stream(later(stream()[:9], ConnectionError("reset"))))
     assert (lost.events, lost.status, levels(lost)) == ((Thinking(text="Add."), *said("One ")), "failed", ALL)
     instead = converter.to_turn(error)
     assert instead.events == (ErrorEvent(message="Overloaded"),)
@@ -433,9 +456,10 @@ MESSAGE = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@pytest.mark.slow
+@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(JSON | BLOCK | MESSAGE, max_size=4), st.booleans())
 def test_nothing_is_raised(given_items: list[Any], structured: bool) -> None:
     """Whatever JSON comes, there is a turn."""
     assert isinstance(converter.to_turn(given_items, structured=structured), Turn)
-    asyncio.run(converter.to_turn_stream(later(given_items)))
+    at_once(converter.to_turn_stream(later(given_items)))

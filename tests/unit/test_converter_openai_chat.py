@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from niceeval.adapter import (
@@ -20,7 +20,7 @@ from niceeval.adapter import (
     Usage,
 )
 from niceeval.converters import openai_chat as converter
-from tests.unit.sdk_clients import async_openai_client, data_frames, later, openai_client
+from tests.unit.sdk_clients import async_openai_client, at_once, data_frames, later, openai_client
 
 pytest.importorskip("openai", reason="the SDK is not installed: pip install 'niceeval[openai]'")
 
@@ -202,6 +202,38 @@ def test_a_refusal_of_the_model_is_what_it_said() -> None:
     assert "model-refused" in [said.code for said in told.diagnostics]
 
 
+def test_what_the_sdk_raises_while_it_parses_has_the_answer() -> None:
+    """A refusal is no data; an answer that the limit cut leaves `parse` as an error that carries the completion."""
+    from openai import LengthFinishReasonError
+    from pydantic import BaseModel
+
+    class City(BaseModel):
+        name: str
+
+    how: dict[str, Any] = {"model": "m", "messages": [], "response_format": City}
+    refused = openai_client(body({"refusal": "I can not."})).chat.completions.parse(**how)
+    assert converter.to_turn(refused, structured=True).events == (Message(role="assistant", text="I can not."),)
+    with pytest.raises(LengthFinishReasonError) as raised:
+        openai_client(body({"content": '{"na'}, "length")).chat.completions.parse(**how)
+    turn = converter.to_turn(raised.value.completion, structured=True)
+    assert (turn.status, turn.data, turn.usage) == (
+        "failed",
+        None,
+        Usage(input_tokens=100, output_tokens=20, requests=1),
+    )
+
+
+def test_what_the_sdk_makes_of_a_cut_stream_is_no_answer() -> None:
+    """Its final completion has half a call and no reason to end."""
+    with openai_client(data_frames(STREAM[:6])).chat.completions.stream(model="m", messages=[]) as stream:
+        for _ in stream:
+            pass
+        turn = converter.to_turn(stream.get_final_completion())
+    assert [event.call_id for event in turn.events if isinstance(event, ActionCalled)] == ["c2"]
+    assert turn.status == "failed"
+    assert set(levels(turn)) == {"events", "actions", "messages", "usage", "status"}
+
+
 def test_cached_and_reasoning_tokens() -> None:
     """Cached tokens are taken out of the input; reasoning is a part of the output."""
     usage = {
@@ -274,7 +306,7 @@ def test_a_stream_is_what_the_answer_would_have_been() -> None:
 
     assert asyncio.run(typed()) == turn
     assert converter.to_turn(create(data_frames(STREAM, done=True), stream=True)) == turn
-    assert asyncio.run(converter.to_turn_stream(later(STREAM))) == turn
+    assert at_once(converter.to_turn_stream(later(STREAM))) == turn
 
 
 def test_a_streamed_tool_loop() -> None:
@@ -313,7 +345,7 @@ def test_an_error_in_the_middle_of_a_stream() -> None:
     assert turn.status == "failed"
     assert set(levels(turn)) == {"events", "actions", "messages", "usage", "status"}
     assert converter.to_turn([*STREAM[:4], error]).events[2] == ErrorEvent(message="overloaded")
-    lost = asyncio.run(converter.to_turn_stream(later(STREAM[:3], ConnectionError("reset"))))
+    lost = at_once(converter.to_turn_stream(later(STREAM[:3], ConnectionError("reset"))))
     assert lost.events == (Thinking(text="Let me add."), Message(role="assistant", text="One "))
     assert (lost.status, lost.evidence_coverage is not None) == ("failed", True)
 
@@ -359,11 +391,12 @@ ANSWER = st.fixed_dictionaries({}, optional={"choices": st.lists(JSON, max_size=
 MESSAGE = st.fixed_dictionaries({"message": JSON, "finish_reason": st.sampled_from(["stop", "length", None])})
 
 
-@settings(deadline=None, max_examples=150)
+@pytest.mark.slow
+@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(JSON | ANSWER | st.builds(lambda one: {"choices": [one]}, MESSAGE), max_size=4), st.booleans())
 def test_nothing_is_raised(given_items: list[Any], structured: bool) -> None:
     """Whatever JSON comes, there is a turn; and what is no answer at all is no success."""
     turn = converter.to_turn(given_items, structured=structured)
     assert isinstance(turn, Turn)
     assert turn.status == "failed" or any(isinstance(item, dict) for item in given_items)
-    asyncio.run(converter.to_turn_stream(later(given_items)))
+    at_once(converter.to_turn_stream(later(given_items)))

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from niceeval.adapter import (
@@ -24,7 +24,7 @@ from niceeval.adapter import (
     derive_facts,
 )
 from niceeval.converters import openai_responses as converter
-from tests.unit.sdk_clients import async_openai_client, later, openai_client, typed_frames
+from tests.unit.sdk_clients import async_openai_client, at_once, later, openai_client, typed_frames
 
 pytest.importorskip("openai", reason="the SDK is not installed: pip install 'niceeval[openai]'")
 
@@ -436,7 +436,7 @@ def test_a_stream_is_what_the_response_would_have_been() -> None:
 
     assert asyncio.run(helper()) == turn
     assert converter.to_turn(create(typed_frames(stream()), stream=True)) == turn
-    assert asyncio.run(converter.to_turn_stream(later(stream()))) == turn
+    assert at_once(converter.to_turn_stream(later(stream()))) == turn
     bare = stream({"type": "response.completed", "response": body()})
     assert converter.to_turn(bare) == turn
 
@@ -474,7 +474,7 @@ def test_an_error_in_the_middle_of_a_stream(end: dict[str, Any]) -> None:
         assert "overloaded" in turn.events[3].message
         assert turn.status == "failed"
         assert "usage" in levels(turn)
-    lost = asyncio.run(converter.to_turn_stream(later(stream()[:4], ConnectionError("reset"))))
+    lost = at_once(converter.to_turn_stream(later(stream()[:4], ConnectionError("reset"))))
     assert (lost.events, lost.status, levels(lost)) == (said("One "), "failed", ALL)
 
 
@@ -501,9 +501,10 @@ ITEM = st.builds(
 RESPONSE = st.builds(lambda items, usage: body(*items, usage=usage), st.lists(ITEM | JSON, max_size=3), JSON)
 
 
-@settings(deadline=None, max_examples=150)
+@pytest.mark.slow
+@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(JSON | ITEM | RESPONSE, max_size=4), st.booleans())
 def test_nothing_is_raised(given_items: list[Any], structured: bool) -> None:
     """Whatever JSON comes, there is a turn."""
     assert isinstance(converter.to_turn(given_items, structured=structured), Turn)
-    asyncio.run(converter.to_turn_stream(later(given_items)))
+    at_once(converter.to_turn_stream(later(given_items)))

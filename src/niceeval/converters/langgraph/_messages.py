@@ -125,7 +125,10 @@ class MessageReader:
             self._block(block, key, spoken, calls)
         self.builder.end_text()
         for id, call in self._calls_of(message):
-            self._called(id, call)
+            if text_field(call, "name") is None:
+                self.builder.unknown("a tool call without a name")
+            else:
+                self._called(id, call)
         for id, call in self._calls_of(message, "invalid_tool_calls"):
             self._called(id, call)
             self._invalid[id] = text_field(call, "error") or "the arguments of the call are not valid JSON"

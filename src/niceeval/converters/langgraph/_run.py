@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable, Collection, Mapping
 from typing import Any, Final
 
 from niceeval.adapter import Coverage, EvidenceCoverage, Turn, Usage
-from niceeval.converters._attributes import field, items
+from niceeval.converters._attributes import field, items, text_field
 from niceeval.converters._call_ids import CallIds
 from niceeval.converters.langgraph._interrupts import Pause, pauses
 from niceeval.converters.langgraph._messages import (
@@ -374,7 +374,12 @@ def _messages_of(value: object, key: str) -> list[Any]:
     found = value if isinstance(value, list) else field(value, key)
     if is_message(found):
         return [found]
-    return [message for message in items(found) if is_message(message)]
+    return [message for message in items(found) if is_message(message) or _says_what_it_is(message)]
+
+
+def _says_what_it_is(value: object) -> bool:
+    """Whether something among messages that is none of those that are known calls itself something."""
+    return isinstance(value, Mapping) and bool(text_field(value, "type") or text_field(value, "role"))
 
 
 def _plain(data: Any) -> Any:

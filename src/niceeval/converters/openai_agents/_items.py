@@ -147,11 +147,10 @@ class ItemReader:
     def _reasoning(self, item: object) -> None:
         raw = field(item, "raw_item")
         parts = [*items(field(raw, "summary")), *items(field(raw, "content"))]
-        text = "\n\n".join(text for part in parts if (text := text_field(part, "text")))
-        if text:
-            self.builder.thinking(text)
-        else:
-            self.builder.partial("events", "the model's reasoning is not shown")
+        texts = [text_field(part, "text") for part in parts]
+        self.builder.thinking("\n\n".join(filter(None, texts)))
+        if not parts or None in texts:
+            self.builder.partial("events", "the model's reasoning, or a part of it, is not shown")
 
     def _compaction(self, item: object) -> None:
         self.builder.compaction()

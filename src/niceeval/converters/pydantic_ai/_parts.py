@@ -84,9 +84,12 @@ class PartReader:
     def messages(self, messages: Sequence[object]) -> None:
         """All of them, in order."""
         for message in messages:
-            if text_field(message, "kind") == "response":
+            kind = text_field(message, "kind")
+            if kind == "response":
                 self.responses += 1
                 self._cut_answer(message)
+            elif kind != "request":
+                self.builder.unknown(f"a message of kind {kind or '(none)'}")
             for part in items(field(message, "parts")):
                 self.part(part)
             self.builder.end_text()

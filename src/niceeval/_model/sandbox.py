@@ -107,8 +107,8 @@ class SandboxSpec:
 
     `backend` is the module that knows how to make it, imported when the first one is needed; it defines
     `async def open_backend(spec) -> SandboxBackend`, and, where sandboxes of it can outlive niceeval,
-    `async def open_standing(options) -> SandboxBackend`, which makes nothing: it looks at what stands there, removes and
-    enters it. `options` is JSON; all of it counts for what a result depends on. `shown` is how people read it.
+    `async def open_standing(options) -> SandboxBackend`, which makes nothing: it looks at what stands there, removes
+    and enters it. `options` is JSON; all of it counts for what a result depends on. `shown` is how people read it.
     `create` is a user's own factory (`define_sandbox`), whose source counts instead.
     """
 

@@ -165,6 +165,52 @@ def test_a_hostile_tree_is_dead_after_its_limit_and_after_a_cancellation() -> No
     run(body)
 
 
+FORGED = {
+    "a marker that was never given out": "export NICEEVAL_EXEC=x",
+    "the marker of process 1": "export NICEEVAL_EXEC=init",
+    "what begins like a command of niceeval's own": "export NICEEVAL_EXEC=own-1",
+    "no value": "export NICEEVAL_EXEC=",
+    "the marker of an earlier command": "export NICEEVAL_EXEC=$(cat earlier)",
+    "the marker of one that left something running": "export NICEEVAL_EXEC=$(cat left)",
+}
+"""What a command says it is, so that its processes are taken for others'."""
+
+
+@docker
+def test_a_process_that_carries_a_forged_marker_dies_with_its_command() -> None:
+    """Only another command that runs spares a process: what was made up or belongs to the past does not."""
+    beat = "while :; do echo >> {0}; sleep 0.1; done"
+
+    async def body() -> None:
+        async with opened() as sandbox:
+            await sandbox.run_shell("touch tick0 tick1 other; echo $NICEEVAL_EXEC > earlier")
+            server = beat.format("server")
+            await sandbox.run_shell(f"echo $NICEEVAL_EXEC > left; touch server; sh -c '{server}' > /dev/null 2>&1 &")
+            other = asyncio.create_task(sandbox.run_shell(beat.format("other")))
+            for what, forge in FORGED.items():
+                loops = [f"setsid sh -c '{beat.format(name)}' > /dev/null 2>&1 &" for name in ("tick0", "tick1")]
+                script = f"{loops[0]} {forge}; {loops[1]} exec sh -c 'while :; do sleep 1; done'"
+                result = await sandbox.run_shell(script, timeout=1.0)
+                assert (result.timed_out, result.exit_code) == (True, 124), what
+                lines = "wc -l < tick0; wc -l < tick1; wc -l < server; wc -l < other"
+                first = [int(number) for number in (await text_of(sandbox, lines)).split()]
+                assert min(first) > 0, what
+                later = first
+                for _ in range(int(LIMIT)):
+                    await asyncio.sleep(0.5)
+                    later = [int(number) for number in (await text_of(sandbox, lines)).split()]
+                    if later[2] > first[2] and later[3] > first[3]:
+                        break
+                assert later[:2] == first[:2], what
+                assert later[2] > first[2], f"{what}: what an earlier command had left running has died"
+                assert later[3] > first[3], f"{what}: another command has died"
+            other.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await other
+
+    run(body)
+
+
 @docker
 def test_thirty_commands_run_at_the_same_time() -> None:
     """Each gets its own output and its own end."""

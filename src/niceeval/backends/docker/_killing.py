@@ -1,10 +1,13 @@
 """Ending the processes of a command: scripts that run in the container, as the user whose processes they end.
 
-Every command carries a variable (`MARKER`) of its own, which its children inherit. One that cleared its environment is
-found by what else is known: it is not marked, it began after the command did, and no parent of it is another command's.
+Every command carries a variable (`MARKER`) of its own, which its children inherit. Of what cleared or changed it, all
+is killed that began after the command did, unless it carries the marker of another command that runs, or has a parent
+that does or that is older. What belongs to process 1 is known by its session, which nothing can join from outside.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 MARKER = "NICEEVAL_EXEC"
 """The variable by which a command's processes are found."""
@@ -17,34 +20,48 @@ READ = "read"
 """The last word of `memory_kills`, by which it is known to have come to its end."""
 
 KILL_MARKED = """
-marker=$1 elapsed=$2 rounds=$3
+marker=$1 elapsed=$2 rounds=$3 others="$4 $NICEEVAL_EXEC" earlier=$5
 up=$(cat /proc/uptime) && up=${up%%.*}
-since=$(( (up - elapsed - 1) * 100 ))
+start=$(( (up - elapsed - 1) * 100 ))
+patterns_of() { patterns=; for one; do patterns="$patterns -e NICEEVAL_EXEC=$one"; done; }
+patterns_of $others
+# What was started in the container, and by no process in it, has the parent 0: the command itself tells when it began.
+root=
+for folder in /proc/[0-9]*; do
+  state_of "$folder" && [ "$parent" = 0 ] && [ "$begun" -ge "$start" ] || continue
+  is_of_init && continue
+  case $comm in runc*|crun*|exe|conmon*|youki*) continue ;; esac
+  if grep -q "NICEEVAL_EXEC=$marker" "$folder/environ" 2>/dev/null; then root=$begun; break; fi
+  grep -q $patterns "$folder/environ" 2>/dev/null && continue
+  [ -n "$root" ] && [ "$root" -le "$begun" ] || root=$begun
+done
+# Where it is gone, or not there yet, only the marker tells it from what earlier commands have just left running.
+if [ -n "$root" ]; then start=$root; else patterns_of $others $earlier; fi
 clean=0
 while [ "$rounds" -gt 0 ]; do
   rounds=$((rounds - 1))
   mine=" $(echo $(grep -l "NICEEVAL_EXEC=$marker" /proc/[0-9]*/environ 2>/dev/null)) "
-  marked=" $(echo $(grep -l "NICEEVAL_EXEC=" /proc/[0-9]*/environ 2>/dev/null)) "
+  spared=" $(echo $(grep -l $patterns /proc/[0-9]*/environ 2>/dev/null)) "
   doomed=
   for folder in /proc/[0-9]*; do
     pid=${folder#/proc/}
     [ "$pid" != 1 ] && [ "$pid" != $$ ] || continue
     case $mine in *" $folder/environ "*) state_of "$folder" && doomed="$doomed $pid"; continue ;; esac
-    case $marked in *" $folder/environ "*) continue ;; esac
+    case $spared in *" $folder/environ "*) continue ;; esac
     uid_of "$folder" 2>/dev/null && [ "$uid" = "$me" ] || continue
-    state_of "$folder" && [ "$begun" -ge "$since" ] || continue
+    state_of "$folder" && [ "$begun" -ge "$start" ] || continue
+    is_of_init && continue
     # A command of somebody else that is only being started has no marker yet.
     [ "$parent" != 0 ] || case $comm in runc*|crun*|exe|conmon*|youki*) continue ;; esac
     # It may have begun since the lists were made: what it is now counts, and what its parents are.
     at=$folder
     while :; do
-      if grep -q "NICEEVAL_EXEC=" "$at/environ" 2>/dev/null; then
-        grep -q "NICEEVAL_EXEC=$marker" "$at/environ" 2>/dev/null || continue 2
-        break
-      fi
+      ! grep -q "NICEEVAL_EXEC=$marker" "$at/environ" 2>/dev/null || break
+      ! grep -q $patterns "$at/environ" 2>/dev/null || continue 2
       [ "$parent" -gt 1 ] || break
       at=/proc/$parent
       state_of "$at" || break
+      [ "$begun" -ge "$start" ] || continue 2
     done
     doomed="$doomed $pid"
   done
@@ -58,7 +75,10 @@ while [ "$rounds" -gt 0 ]; do
 done
 exit 1
 """
-"""Kills by marker, until two looks in a row find nothing. Arguments: marker, seconds since its start, rounds."""
+"""Kills by marker, until two looks in a row find nothing.
+
+Arguments: marker, seconds since its start, rounds, the markers of other commands that run, those of ended ones.
+"""
 
 _FUNCTIONS = """
 uid_of() {
@@ -74,12 +94,17 @@ state_of() {
   set -- ${stat##*) }
   [ $# -ge 20 ] || return 1
   parent=$2
+  session=$4
   shift 19
   begun=$1
   case ${stat##*) } in Z*|X*) return 1 ;; esac
 }
+is_of_init() { [ "$session" -gt 0 ] && [ "$session" = "$first" ]; }
 uid_of /proc/$$
 me=$uid
+session=0
+state_of /proc/1
+first=$session
 """
 
 KILL_ALL = """
@@ -91,7 +116,7 @@ while [ "$rounds" -gt 0 ]; do
   for folder in /proc/[0-9]*; do
     pid=${folder#/proc/}
     [ "$pid" != 1 ] && [ "$pid" != $$ ] && state_of "$folder" || continue
-    grep -q "NICEEVAL_EXEC=init" "$folder/environ" 2>/dev/null && [ "$parent" -le 1 ] && continue
+    is_of_init && continue
     uid_of "$folder" 2>/dev/null && [ "$uid" = "$me" ] || continue
     left=1
   done
@@ -102,9 +127,14 @@ exit 1
 """Kills everything of the user but process 1, which its own container's signals do not reach."""
 
 
-def kill_marked(marker: str, elapsed: float) -> list[str]:
-    """The command that kills the processes of the one with this marker, which began `elapsed` seconds ago."""
-    return ["sh", "-c", _FUNCTIONS + KILL_MARKED, "niceeval", marker, str(int(elapsed) + 1), str(ROUNDS)]
+def kill_marked(marker: str, elapsed: float, *, others: Iterable[str], earlier: Iterable[str]) -> list[str]:
+    """The command that kills the processes of the one with this marker, which began `elapsed` seconds ago.
+
+    `others` are the markers of all other commands that run: no other value in a process's environment spares it.
+    `earlier` are those of commands that have ended, which count only where the command itself is not found any more.
+    """
+    numbers = [str(int(elapsed) + 1), str(ROUNDS)]
+    return ["sh", "-c", _FUNCTIONS + KILL_MARKED, "niceeval", marker, *numbers, " ".join(others), " ".join(earlier)]
 
 
 def kill_all() -> list[str]:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import time
 import uuid
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -44,6 +45,8 @@ OWN_LIMIT = 20.0
 """Seconds that a command of niceeval's own, such as reading a counter, may take."""
 COUNTER_TRIES = 10
 """Times that the counter of processes killed for memory is asked for."""
+REMEMBERED = 100
+"""Markers of commands that have ended which are kept, to spare what they have just left running."""
 _ROOT = "0:0"
 _NOT_STARTED = (126, 127, 255)
 
@@ -57,6 +60,9 @@ class DockerSandbox(ByCommand):
         self._options = options
         self._files = ContainerFiles(engine, container, options.uid, options.gid)
         self._left: set[Exec] = set()
+        self._running: set[str] = set()
+        self._ended: deque[str] = deque(maxlen=REMEMBERED)
+        self._starting_or_killing = asyncio.Lock()
         self._memory_kills = 0
         self._was_root = False
         self._stopped = False
@@ -144,7 +150,24 @@ class DockerSandbox(ByCommand):
                 await stop_reading(command)
 
     async def _run(self, cmd: str, command: Command, out: OutputKeeper, err: OutputKeeper) -> CommandResult:
+        async with self._marked() as marker:
+            return await self._run_marked(cmd, command, marker, out, err)
+
+    @asynccontextmanager
+    async def _marked(self) -> AsyncIterator[str]:
+        """A marker that counts as a running command's. None is given out while another command is being killed."""
         marker = uuid.uuid4().hex
+        async with self._starting_or_killing:
+            self._running.add(marker)
+        try:
+            yield marker
+        finally:
+            self._running.discard(marker)
+            self._ended.append(marker)
+
+    async def _run_marked(
+        self, cmd: str, command: Command, marker: str, out: OutputKeeper, err: OutputKeeper
+    ) -> CommandResult:
         kills_before = self._memory_kills
         exec_id = await self._create_exec(cmd, command, marker)
         began = time.monotonic()
@@ -160,9 +183,9 @@ class DockerSandbox(ByCommand):
         except TimeoutError:
             if not limit.expired():
                 raise
-            await to_the_end(self._kill(exec_id, marker, time.monotonic() - began, command.root))
+            await to_the_end(self._kill(exec_id, marker, began, command.root))
         except (asyncio.CancelledError, SandboxError):
-            await to_the_end(self._give_up(exec_id, marker, time.monotonic() - began, command.root, running))
+            await to_the_end(self._give_up(exec_id, marker, began, command.root, running))
             raise
         except EngineRefused as error:
             raise (await self._gone_or(error)) or exec_refused(cmd, error) from None
@@ -243,7 +266,10 @@ class DockerSandbox(ByCommand):
 
     async def _own(self, argv: Sequence[str], *, root: bool = False, limit: float = OWN_LIMIT) -> tuple[int, str]:
         """Run a command of niceeval's own: its exit code and its output. Raises EngineRefused, TimeoutError."""
-        marker = f"own-{uuid.uuid4().hex}"
+        async with self._marked() as marker:
+            return await self._exec_own(argv, marker, root=root, limit=limit)
+
+    async def _exec_own(self, argv: Sequence[str], marker: str, *, root: bool, limit: float) -> tuple[int, str]:
         out = OutputKeeper(limit=65_536)
         async with asyncio.timeout(limit):
             exec_id = await create_exec(self._engine, self._container, self._exec_body(argv, marker, root=root))
@@ -279,25 +305,29 @@ class DockerSandbox(ByCommand):
             return ""
         return said.strip()
 
-    async def _give_up(self, exec_id: str, marker: str, elapsed: float, root: bool, running: Exec | None) -> None:
+    async def _give_up(self, exec_id: str, marker: str, began: float, root: bool, running: Exec | None) -> None:
         if not self._stopped:
-            await self._kill(exec_id, marker, elapsed, root)
+            await self._kill(exec_id, marker, began, root)
         if running is not None:
             await stop_reading(running)
 
-    async def _kill(self, exec_id: str, marker: str, elapsed: float, root: bool) -> None:
+    async def _kill(self, exec_id: str, marker: str, began: float, root: bool) -> None:
         """Kill all that a command started; returns when it is dead. Raises SandboxGoneError where the container is."""
-        try:
-            code, _ = await self._own(_killing.kill_marked(marker, elapsed), root=root, limit=KILL_LIMIT)
-            if code == 0 and await self._has_ended(exec_id):
-                return
-        except TimeoutError:
-            # It starts processes faster than they are found, or none can be started to find them.
-            pass
-        except EngineRefused as error:
-            if (gone := await self._gone_or(error)) is not None:
-                raise gone from None
-        await self._restart()
+        async with self._starting_or_killing:
+            try:
+                others = self._running - {marker}
+                elapsed = time.monotonic() - began
+                killing = _killing.kill_marked(marker, elapsed, others=others, earlier=self._ended)
+                code, _ = await self._exec_own(killing, uuid.uuid4().hex, root=root, limit=KILL_LIMIT)
+                if code == 0 and await self._has_ended(exec_id):
+                    return
+            except TimeoutError:
+                # It starts processes faster than they are found, or none can be started to find them.
+                pass
+            except EngineRefused as error:
+                if (gone := await self._gone_or(error)) is not None:
+                    raise gone from None
+            await self._restart()
 
     async def _has_ended(self, exec_id: str) -> bool:
         for _ in range(50):

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import niceeval.sandbox
 from niceeval._base.errors import ProjectError
 from niceeval._plan.carry import with_carry
 from niceeval._plan.identity import changes
 from niceeval._plan.plan import RunPlan, make_plan
+from niceeval.sandbox import Mount, docker_sandbox
 from tests.unit.project_files import EVAL, load_files, write_files
 
 CONFIG = """
@@ -98,6 +100,86 @@ def test_a_sandbox_is_made_by_a_factory(tmp_path: Path, monkeypatch: pytest.Monk
     (problem,) = load_files(tmp_path, monkeypatch, files).problems
     assert isinstance(problem, ProjectError)
     assert (problem.code, problem.fields["argument"]) == ("bad-argument", "sandbox")
+
+
+IMAGE = "docker_sandbox(image='a', {})"
+UNUSABLE = {
+    "env": [
+        "{'A': 'x\\0'}",
+        "{'A': '\\udc80'}",
+        "{'A=B': 'x'}",
+        "{'': 'x'}",
+        "{'A\\0': 'x'}",
+        "{'\\udc80': 5}",
+        "{5: 'x'}",
+    ],
+    "build_args": ["{'A': 'x\\0'}", "{'': 'x'}"],
+    "ca_bundle": ["5", "b'a'", "''", "'a\\0'", "'\\udc80'"],
+    "network": ["'a\\nb'", "'\\udc80'", "'a b'", "'../x'", "5"],
+    "platform": ["'\\udc80'", "'linux amd64'", "'a\\nb'"],
+    "workdir": ["'/a\\udc80'", "'/a\\0'", "'/a\\nb'", "'a'"],
+    "host": ["'unix:///a\\0'", "'\\udc80'"],
+    "capabilities": ["['A\\0']", "['\\udc80']"],
+    "cpus": ["10**30", "10**5000", "0", "1e-12", "float('nan')", "True", "'2'"],
+    "pids": ["10**30", "10**5000", "0", "None", "'2'"],
+    "memory": ["'9' * 5000", "'99999999999g'", "'1k'", "'\\u0663g'"],
+    "user": ["'99999999999:1'", "'1:99999999999'", "'9' * 5000", "'\\u0663'", "'root'"],
+    "mounts": ["[Mount(source=5, target='/a')]", "[Mount(source='a', target=5)]", "[Mount(source='a', target='/\\0')]"],
+    "warm_pool": ["-1", "'2'"],
+}
+"""Arguments of `docker_sandbox` that no engine, or no program, could make anything of."""
+ELSEWHERE = [
+    ("docker_sandbox(image='a\\0')", "image"),
+    ("docker_sandbox(image='\\udc80')", "image"),
+    ("docker_sandbox(image='a b')", "image"),
+    ("docker_sandbox(dockerfile=5)", "dockerfile"),
+    ("docker_sandbox(dockerfile='a\\0')", "dockerfile"),
+    ("local_sandbox(env={'A': 'x\\0'})", "env"),
+    ("local_sandbox(env={'A=': 'x'})", "env"),
+    ("e2b_sandbox(template='a\\nb')", "template"),
+    ("e2b_sandbox(env={'': 'x'})", "env"),
+    ("vercel_sandbox(snapshot_id='\\udc80')", "snapshot_id"),
+    ("daytona_sandbox(image='a\\0')", "image"),
+    ("modal_sandbox(cpu=10**30)", "cpu"),
+    ("modal_sandbox(memory=10**30)", "memory"),
+    ("define_sandbox(name='a\\nb', create=print)", "name"),
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [*((IMAGE.format(f"{name}={value}"), name) for name, values in UNUSABLE.items() for value in values), *ELSEWHERE],
+)
+def test_what_a_factory_cannot_use_is_said_at_its_line(call: str, argument: str) -> None:
+    """`bad-argument` at the argument, with a next step, in text that any terminal can be given."""
+    code = compile(f"\n{call}", __file__, "eval")
+    with pytest.raises(ProjectError) as caught:
+        eval(code, {name: getattr(niceeval.sandbox, name) for name in niceeval.sandbox.__all__})
+    error = caught.value
+    assert (error.code, error.fields["argument"]) == ("bad-argument", argument)
+    assert error.fields["fix"]
+    assert error.place is not None
+    assert (Path(error.place.file).resolve(), error.place.line) == (Path(__file__).resolve(), 2)
+    str(error).encode()
+
+
+def test_what_a_factory_can_use_is_kept() -> None:
+    """Lines in a variable's value, a share of a CPU, a path object, and the largest numbers there are."""
+    spec = docker_sandbox(
+        image="a",
+        env={"PEM": "one\ntwo", "a.b-c": ""},
+        ca_bundle=Path("/ca.pem"),
+        mounts=[Mount(source="/data", target="/data")],
+        cpus=0.5,
+        pids=4_194_304,
+        user=f"{2**31 - 1}",
+        network="my_net-1.x",
+    )
+    options = spec.options
+    assert options["env"] == {"PEM": "one\ntwo", "a.b-c": ""}
+    assert (options["ca_bundle"], options["cpus"], options["pids"]) == ("/ca.pem", 0.5, 4_194_304)
+    assert (options["user"], options["network"]) == ("2147483647:2147483647", "my_net-1.x")
+    assert options["mounts"] == [{"source": "/data", "target": "/data"}]
 
 
 LOCAL = "sandbox=local_sandbox()"

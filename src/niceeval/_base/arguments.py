@@ -9,6 +9,9 @@ from typing import Any
 
 from niceeval._base.errors import Place, ProjectError
 
+_LONG_NUMBER = 128
+"""Bits of a number that is not written out: Python refuses to write the longest."""
+
 
 class Arguments:
     """The arguments of one call: each is checked by its name, and an error points at it."""
@@ -121,6 +124,8 @@ class Arguments:
 
 def described(value: object) -> str:
     """A value in an error message: short plain ones as they are, others by their type."""
+    if isinstance(value, int) and value.bit_length() > _LONG_NUMBER:
+        return "a number with very many digits"
     if value is None or isinstance(value, (bool, int, float)):
         return repr(value)
     if isinstance(value, str):

@@ -11,6 +11,8 @@ from niceeval.sandbox.arguments import SpecArguments
 
 MODAL_WORKDIR = "/root/workspace"
 """Where an agent works in a sandbox of Modal, whose images have root as their user."""
+MAX_MEMORY = 2**30
+"""MiB that a sandbox may be given at most: more than any machine has."""
 
 
 def e2b_sandbox(
@@ -93,8 +95,8 @@ def modal_sandbox(
         "image_id": arguments.text("image_id"),
         "app": arguments.text("app") or "niceeval",
         "workdir": posixpath.normpath(folder),
-        "cpu": arguments.seconds("cpu"),
-        "memory": arguments.count("memory"),
+        "cpu": arguments.cpus("cpu"),
+        "memory": arguments.bounded_count("memory", MAX_MEMORY),
         "block_network": arguments.flag("block_network"),
         "env": dict(arguments.texts("env")),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -15,6 +16,13 @@ from niceeval.sandbox.arguments import SpecArguments
 
 WORKDIR = "/home/sandbox/workspace"
 """Where an agent works in a container."""
+MAX_ID = 2**31 - 1
+"""The largest number of a user or a group that container runtimes take."""
+MAX_PIDS = 2**22
+"""The most processes that Linux can have."""
+MAX_MEMORY = 2**50
+"""Bytes of memory that a container may be given at most: more than any machine has."""
+_NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,23 +73,23 @@ def docker_sandbox(
         problem = "and dockerfile are both given" if image is not None else "is missing, and so is dockerfile"
         raise arguments.error("image", problem, 'docker_sandbox(image="python:3.12-slim")')
     options: dict[str, JsonValue] = {
-        "image": arguments.text("image"),
-        "dockerfile": _path(dockerfile, folder),
+        "image": arguments.word("image"),
+        "dockerfile": arguments.path("dockerfile", folder),
         "build_args": dict(arguments.texts("build_args")),
         "pull": arguments.one_of("pull", ("missing", "always", "never")),
-        "platform": arguments.text("platform"),
+        "platform": arguments.word("platform"),
         "workdir": _absolute(arguments),
         "user": _user(arguments),
-        "network": arguments.text("network") or "bridge",
+        "network": _network(arguments),
         "env": dict(arguments.texts("env")),
         "mounts": _mounts(arguments, folder),
-        "ca_bundle": _path(ca_bundle, folder),
+        "ca_bundle": arguments.path("ca_bundle", folder),
         "memory": _memory(arguments),
-        "cpus": arguments.seconds("cpus"),
-        "pids": arguments.required_count("pids"),
+        "cpus": arguments.cpus("cpus") or 2.0,
+        "pids": arguments.bounded_count("pids", MAX_PIDS) or arguments.required_count("pids"),
         "capabilities": list(arguments.names("capabilities")),
         "init": arguments.flag("init"),
-        "host": arguments.text("host"),
+        "host": arguments.word("host"),
     }
     return SandboxSpec(
         name="docker",
@@ -93,23 +101,32 @@ def docker_sandbox(
     )
 
 
-def _path(path: str | os.PathLike[str] | None, folder: str) -> str | None:
-    return None if path is None else os.path.normpath(os.path.join(folder, os.path.expanduser(os.fspath(path))))
+def _network(arguments: SpecArguments) -> str:
+    network = arguments.text("network") or "bridge"
+    if _NETWORK.fullmatch(network) is None:
+        problem = f"is {described(network)}; it is the name of a network: letters, digits, _, . and -"
+        raise arguments.error("network", problem, 'network="none"')
+    return network
 
 
 def _absolute(arguments: SpecArguments) -> str:
     workdir = arguments.text("workdir") or WORKDIR
     if not workdir.startswith("/") or os.path.normpath(workdir) == "/":
-        raise arguments.error("workdir", f"is {workdir!r}; it is an absolute folder", f'workdir="{WORKDIR}"')
+        raise arguments.error("workdir", f"is {described(workdir)}; it is an absolute folder", f'workdir="{WORKDIR}"')
     return os.path.normpath(workdir)
 
 
 def _user(arguments: SpecArguments) -> str:
     user = arguments.text("user") or ""
     uid, colon, gid = user.partition(":")
-    if not uid.isdecimal() or (colon and not gid.isdecimal()):
-        raise arguments.error("user", f"is {user!r}; it is uid:gid in numbers", 'user="1000:1000"')
+    if not _is_id(uid) or (colon and not _is_id(gid)):
+        problem = f"is {described(user)}; it is uid:gid in numbers, each up to {MAX_ID}"
+        raise arguments.error("user", problem, 'user="1000:1000"')
     return f"{uid}:{gid or uid}"
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_ID)) and int(text) <= MAX_ID
 
 
 def _memory(arguments: SpecArguments) -> int:
@@ -117,8 +134,10 @@ def _memory(arguments: SpecArguments) -> int:
     said = arguments.text("memory") or ""
     units = {"k": 1024, "m": 1024**2, "g": 1024**3}
     number, factor = (said[:-1], units[said[-1].lower()]) if said[-1:].lower() in units else (said, 1)
-    if not number.isdecimal() or int(number) * factor < 6 * 1024**2:
-        raise arguments.error("memory", f"is {said!r}; it is a size of 6m or more", 'memory="2g"')
+    plain = number.isascii() and number.isdecimal() and len(number) <= len(str(MAX_MEMORY))
+    if not plain or not 6 * 1024**2 <= int(number) * factor <= MAX_MEMORY:
+        problem = f"is {described(said)}; it is a size from 6m to {MAX_MEMORY // 1024**3}g"
+        raise arguments.error("memory", problem, 'memory="2g"')
     return int(number) * factor
 
 
@@ -126,4 +145,13 @@ def _mounts(arguments: SpecArguments, folder: str) -> list[JsonValue]:
     mounts = arguments["mounts"]
     if not isinstance(mounts, (list, tuple)) or not all(isinstance(mount, Mount) for mount in mounts):
         raise arguments.error("mounts", f"is {described(mounts)}; it is a list of Mount", "mounts=[Mount(...)]")
-    return [{"source": _path(mount.source, folder), "target": mount.target} for mount in mounts]
+    return [_mount(arguments, mount, folder) for mount in mounts]
+
+
+def _mount(arguments: SpecArguments, mount: Mount, folder: str) -> JsonValue:
+    target = mount.target
+    if not str(target).startswith("/"):
+        fix = 'mounts=[Mount(source="data", target="/data")]'
+        raise arguments.error("mounts", f"has the target {described(target)}; it is an absolute path", fix)
+    arguments.require_line("mounts", target)
+    return {"source": arguments.path_of("mounts", mount.source, folder), "target": target}

@@ -13,13 +13,15 @@ def judge(request: ModelRequest) -> Step:
     """One choice for each question, as a model would make it: by what the prompt says."""
     prompt = request.user_text
     if "expert answer" in prompt:
-        return _choose("C" if "Queens" in _between(prompt, "[Submission]:", "[END DATA]") else "D", "the borough")
+        same = "Queens" in _between(prompt, "[Submission]:", "[END DATA]")
+        return _choose("C", "the same borough") if same else _choose("D", "another borough, or none")
     if "[BEGIN SUMMARY]" in prompt:
         said = _between(prompt, "[BEGIN SUMMARY]", "[END SUMMARY]")
         return _choose("A" if "1948" in said else "B", "the year is a main point")
     if "[BEGIN RUBRIC]" in prompt:
         return _choose("warm" if "glad" in _between(prompt, "[BEGIN ANSWER]", "[END ANSWER]") else "plain", "its words")
-    return _choose("Y" if "Queens" in _between(prompt, "[Submission]:", "[Criterion]:") else "N", "it names a borough")
+    names = "Queens" in _between(prompt, "[Submission]:", "[Criterion]:")
+    return _choose("Y", "it names a borough") if names else _choose("N", "it names no borough")
 
 
 def _choose(choice: str, reasons: str) -> Step:

@@ -29,6 +29,12 @@ def block(result: AttemptResult, style: Style | None = None, *, source: str | No
     return failure_block(failure, style or Style(width=80), lambda file, line: source)
 
 
+def replace_error(result: AttemptResult) -> AttemptResult:
+    """The same attempt, which an exception of the eval ended."""
+    error = ErrorInfo(code="author-error", phase="eval", message="KeyError: boom")
+    return msgspec.structs.replace(result, error_info=error)
+
+
 def test_a_failed_gate_has_place_caret_expected_and_received() -> None:
     """Everything needed to understand a failed gate stands in its block, in this order."""
     assert block(a_result("failed", attempt=1, assertions=[a_failed_gate()])) == [
@@ -123,6 +129,20 @@ def test_passed_and_optional_entries_are_not_to_blame() -> None:
     assert [line for line in shown if "  gate  " in line] == [
         '  evals/weather/brooklyn_eval.py:11:5  gate  called_tool("get_weather")'
     ]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        a_result("errored", assertions=[a_failed_gate(), an_unanswered_gate()]),
+        replace_error(a_result("errored", assertions=[a_failed_gate()])),
+    ],
+    ids=["beside an unanswered one", "beside an error"],
+)
+def test_a_wrong_answer_is_shown_beside_what_made_the_attempt_errored(result: AttemptResult) -> None:
+    """A gate that failed is named, and not left for whoever opens the attempt."""
+    (line,) = [line for line in block(result) if line.startswith("  also failed  ")]
+    assert "evals/weather/brooklyn_eval.py:11:5  gate  called_" in line
 
 
 def test_the_same_end_again_is_one_line() -> None:

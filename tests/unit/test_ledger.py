@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from niceeval._model.changes import Changes
+from niceeval._sandbox.changes import MAX_PATHS
 from niceeval.sandbox import DiffRules, SandboxError
 from tests.unit.ledger_world import World, busybox_tools, in_world, needs_git, said
 
@@ -379,3 +380,86 @@ def snapshot(root: Path) -> dict[str, str]:
         held = os.readlink(path) if path.is_symlink() else path.read_text() if path.is_file() else ""
         found[name] = f"{mode} {held}"
     return found
+
+
+HIDING = {
+    "a flag that says unchanged": (
+        "GIT_DIR=$P/ledger/git GIT_WORK_TREE=$PWD git update-index --assume-unchanged calc.py"
+    ),
+    "a filter of its own": (
+        "cp calc.py $P/orig; mkdir -p $P/ledger/git/info; printf '* filter=x\\n' > $P/ledger/git/info/attributes; "
+        'git -C $P/ledger/git config filter.x.clean "cat $P/orig"'
+    ),
+    "a link to another configuration": "rm -f $P/ledger/git/config; ln -s /dev/null $P/ledger/git/config",
+    "times that were": "touch -d @1577836800 calc.py",
+}
+
+
+@pytest.mark.parametrize("how", HIDING)
+def test_an_agent_that_knows_the_ledger_does_not_hide_a_change_in_it(how: str) -> None:
+    """Flags, filters, configuration and times that it sets say nothing: every file is read anew."""
+
+    async def test(world: World) -> Changes:
+        await world.run("printf 'SAFE = 1\\n' > calc.py; touch -d @1577836800 calc.py")
+        await world.workspace.prepare()
+        private = world.sandbox.private_dir
+        await world.agent(f"P={private}; {HIDING[how]}; printf 'EVIL = 1\\n' > calc.py; touch -d @1577836800 calc.py")
+        return await world.workspace.changes()
+
+    changes = in_world(test)
+    assert changes.problem is not None or changes.stored.generated_files == {"calc.py": "EVIL = 1\n"}
+
+
+def test_two_changes_within_one_second_are_two() -> None:
+    """A file of the same size and time is not taken for the one that was there."""
+
+    async def test(world: World) -> Changes:
+        await world.run("printf 'SAFE = 1\\n' > calc.py")
+        await world.workspace.prepare()
+        for text in ("SAFE = 2", "EVIL = 1"):
+            await world.agent(f"printf '{text}\\n' > calc.py; touch -d @1577836800 calc.py")
+        return await world.workspace.changes()
+
+    assert in_world(test).stored.generated_files == {"calc.py": "EVIL = 1\n"}
+
+
+def test_names_that_look_like_one_another_are_two_files() -> None:
+    """A byte that is no text, and a name that spells such a byte out, do not take each other's place."""
+
+    async def test(world: World) -> Changes:
+        await world.workspace.prepare()
+        await world.agent("echo EVIL > '\\xe9.py'; printf 'ok\\n' > $'\\xe9.py'")
+        return await world.workspace.changes()
+
+    assert in_world(test).stored.generated_files == {"\\xe9.py": "ok\n", "\\\\xe9.py": "EVIL\n"}
+
+
+@pytest.mark.parametrize(
+    ("target", "unread"), [(".cache/calc.py", True), ("/etc/hostname", True), ("../x", True), ("kept.py", False)]
+)
+def test_a_link_to_what_is_not_looked_at_leaves_it_open_what_it_shows(target: str, unread: bool) -> None:
+    """What stands behind it may be anything, so that no absence is proved; a link within the workdir hides nothing."""
+
+    async def test(world: World) -> Changes:
+        await world.run("echo kept > kept.py")
+        await world.workspace.prepare()
+        await world.agent(f"mkdir -p .cache; echo EVIL > .cache/calc.py; ln -sf {target} calc.py")
+        return await world.workspace.changes()
+
+    assert ("calc.py" in in_world(test).unread) is unread
+
+
+@pytest.mark.slow
+def test_an_agent_that_makes_very_many_files_does_not_stop_the_others() -> None:
+    """Tens of thousands of changed paths are put together in a moment, and more than are kept is said."""
+
+    async def test(world: World) -> Changes:
+        await world.workspace.prepare()
+        await world.agent(
+            "for d in $(seq 30); do mkdir m$d; (cd m$d; for i in $(seq 1000); do echo x > $i; done); done"
+        )
+        return await world.workspace.changes()
+
+    changes = in_world(test)
+    assert changes.gap is not None
+    assert len(changes.stored.generated_files) <= MAX_PATHS

@@ -211,3 +211,10 @@ def test_a_prefix_in_an_experiment_that_nothing_has_is_a_problem() -> None:
     experiment = an_experiment("local", ("sql", "wether"))
     (problem,) = dead_prefixes(PROJECT, experiment)
     assert str(problem) == 'evals= of local: no eval is "wether" or under "wether/"'
+
+
+def test_an_experiment_that_does_not_load_does_not_make_its_evals_unknown() -> None:
+    """What is wrong with its file is said; that there was no such eval would be another thing, and not so."""
+    project = a_project(EVALS, (), broken=("experiments/local.py",))
+    assert [spec.id for spec in narrow(project, ["sqlite"], None, [])] == ["sqlite"]
+    assert error_of(lambda: narrow(project, ["nothing"], None, [])).code == "nothing-selected"

@@ -65,7 +65,8 @@ def test_the_page_shows_what_was_sent_again(tmp_path: Path) -> None:
 def test_the_page_of_a_failed_attempt(tmp_path: Path) -> None:
     """Verdict, figures, source with marks, what was expected and came, coverage, time."""
     page = page_of(tmp_path)
-    locator = only(open_results(tmp_path)).locator
+    stored = only(open_results(tmp_path))
+    locator, events = stored.locator, stored.run_folder / stored.artifacts_dir / "events.json"
     assert page == [
         f"✗ failed  weather/brooklyn · compare/bub · attempt 1/2 · {locator}",
         "34s · 58k tok · $0.44 · bub, gpt-5.4 · 2026-07-02 03:10:24Z · not carried",
@@ -80,7 +81,8 @@ def test_the_page_of_a_failed_attempt(tmp_path: Path) -> None:
         "coverage   complete: actions · events partial",
         "           events: compactions are not sent",
         "time       setup 2.0s · send 23.2s · turns 12.0s",
-        "more       --json (everything that is stored of it, as one document)",
+        f"said       {events}",
+        "more       --json (result, turns, changes)",
     ]
 
 

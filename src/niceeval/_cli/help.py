@@ -94,7 +94,7 @@ Usage: niceeval judge check LABELS [--model M] [--base-url URL] [--repeat N] [--
   agreement, Cohen's kappa, false passes and false fails, each with its 95% interval.
 --repeat N judges each N times; the choices are also given in reverse, unless --no-swap.
 What comes out is kept in judges/, where evals that gate by this judge look for it.
---min-kappa 0.6 makes it exit 1 below that. The key is in NICEEVAL_JUDGE_KEY.
+--min-kappa 0.6: below that it exits 1 and keeps nothing. The key is in NICEEVAL_JUDGE_KEY.
 """,
     "judge correct": """\
 Usage: niceeval judge correct RECORD PASSED/TOTAL [--json]

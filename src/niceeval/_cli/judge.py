@@ -66,17 +66,17 @@ def judge_check_command(
     config = _judge(read, project, model, base_url)
     calibration = asyncio.run(_calibrate(read, config, project, repeat, not no_swap, _progress(streams)))
     if isinstance(calibration, JudgeOutcome):
-        raise ProjectError(
-            "judge-check", model=config.model, problem=calibration.message or "it gave no answer", variable=_key(config)
-        )
-    stored = None if no_store else _stored(calibration, project)
+        raise _not_asked(calibration, config)
+    code = _code(calibration, min_kappa, streams)
+    # One that is asked to agree better than it does is not to pass for calibrated.
+    stored = None if no_store or code != PASSED else _stored(calibration, project)
     if as_json:
         streams.say_json({**records.as_json(calibration), "disagreements": [_json(one) for one in _apart(calibration)]})
     else:
         streams.say(*_report(calibration, streams.out_style))
         if stored is not None:
             streams.say("", f"kept in {shown_path(stored)}")
-    return _code(calibration, min_kappa, streams)
+    return code
 
 
 @click.command("correct", add_help_option=False)
@@ -105,6 +105,13 @@ def judge_correct_command(record: str, passed: str, as_json: bool) -> int:
         f"corrected   {_percent(found)}" if isinstance(found, Estimate) else f"corrected   withheld: {found}",
     )
     return PASSED
+
+
+def _not_asked(outcome: JudgeOutcome, config: JudgeConfig) -> ProjectError:
+    problem = outcome.message or "it gave no answer"
+    # What is not installed says itself how it is.
+    fix = problem.rpartition(": ")[2] if "pip install" in problem else None
+    return ProjectError("judge-check", model=config.model, problem=problem, variable=_key(config), next_step=fix)
 
 
 def _project() -> Project | None:

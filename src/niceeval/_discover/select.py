@@ -127,7 +127,12 @@ def narrow(
 
 
 def _reachable(project: Project, experiments: Sequence[ExperimentSpec]) -> list[EvalSpec]:
-    """The evals that some experiment selects; one whose predicate raises is reported by the plan, not here."""
+    """The evals that some experiment selects; one whose predicate raises is reported by the plan, not here.
+
+    An experiment in a file that cannot be used may have selected any of them; why it cannot be is said elsewhere.
+    """
+    if _broken_below(project, "experiments", ""):
+        return list(project.evals)
     ids: set[str] = set()
     for experiment in experiments:
         try:

@@ -40,6 +40,13 @@ def deciding(result: AttemptResult) -> list[AssertionResult]:
     return gates + [entry for entry in failed if entry.severity == "soft" and strict]
 
 
+def failed_beside(result: AttemptResult) -> list[AssertionResult]:
+    """The gates that failed in an attempt that is errored for another reason."""
+    if result.outcome != "errored":
+        return []
+    return [entry for entry in result.assertions if entry.outcome == "failed" and entry.severity == "gate"]
+
+
 def signature(result: AttemptResult) -> int:
     """Equal for attempts of one eval that ended for the same reason at the same place."""
     error = result.error_info

@@ -11,7 +11,7 @@ from niceeval._base.terminal import Style, cell_width, cut_counted, cut_middle, 
 from niceeval._model.assertion import AssertionResult, EvidenceRef
 from niceeval._model.events import Loc
 from niceeval._model.result import AttemptResult, ErrorInfo
-from niceeval._reporters.deciding import deciding
+from niceeval._reporters.deciding import deciding, failed_beside
 from niceeval._reporters.excerpt import excerpt
 from niceeval._reporters.figures import own_figures
 
@@ -71,13 +71,23 @@ class _Block:
         return [_head(self._failure, self._style, self._cells), *body, *hint, self._next()]
 
     def _body(self) -> tuple[list[str], list[str]]:
+        also = self._also_failed()
         if self._result.error_info is not None:
-            return self._error(self._result.error_info), self._error_hint(self._result.error_info)
+            hint = self._error_hint(self._result.error_info)
+            return [*self._error(self._result.error_info)[: MAX_LINES - 2 - len(hint) - len(also)], *also], hint
         entries = deciding(self._result)
         if not entries:
-            return self._text("", self._result.error or "no assertion says why", 3), []
+            return [*self._text("", self._result.error or "no assertion says why", 3), *also], []
         hint = self._coverage_hint(entries[0])
-        return self._entries(entries, MAX_LINES - 2 - len(hint)), hint
+        return [*self._entries(entries, MAX_LINES - 2 - len(hint) - len(also)), *also], hint
+
+    def _also_failed(self) -> list[str]:
+        """What went wrong beside the error: an attempt that is errored may have had a wrong answer, too."""
+        failed = failed_beside(self._result)
+        if not failed:
+            return []
+        more = f" (+ {len(failed) - 1} more)" if len(failed) > 1 else ""
+        return [self._cut("  also failed", self._place(failed[0]) + more)]
 
     def _entries(self, entries: list[AssertionResult], room: int) -> list[str]:
         lines: list[str] = []

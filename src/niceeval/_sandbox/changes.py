@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Final
 
 from niceeval._model.changes import Changes
 from niceeval._model.diff import DiffRules, OtherFile, OtherKind, StoredDiff
+from niceeval._model.ignoring import IgnorePattern, ignore_patterns, ignored_by
 from niceeval._sandbox.ledger import RawChanges
 from niceeval._sandbox.ledger_scripts import MAX_CONTENT_BYTES, MAX_PATCH_BYTES, MAX_RAW_BYTES
 from niceeval._sandbox.windows import Listed, parse_listed
@@ -21,6 +23,7 @@ MAX_STORED_CHARS: Final = 8_000_000
 
 _LINK, _REPOSITORY, _NOTHING = "120000", "160000", "000000"
 _NUMBER = re.compile(rb"[0-9]{1,18}")
+_LIKE_A_BYTE = re.compile(r"\\x[0-9a-f]{2}")
 _SECTION = re.compile(rb"^(?=diff --git )", re.MULTILINE)
 
 
@@ -34,7 +37,7 @@ def changes_of(raw: RawChanges, *, rules: DiffRules, workdir: str, windows: int,
         entries, cut = parse_listed(raw.listed)
     except (ValueError, UnicodeDecodeError) as error:
         raise UnreadableChanges(str(error)) from None
-    building = _Building(incomplete=incomplete, room=MAX_STORED_CHARS)
+    building = _Building(incomplete=incomplete, room=MAX_STORED_CHARS, workdir=workdir, ignored=ignore_patterns(rules))
     if cut or len(raw.listed) >= MAX_RAW_BYTES:
         building.miss("the list of changed paths was cut")
     if len(raw.contents) >= MAX_CONTENT_BYTES or len(raw.patches) >= MAX_PATCH_BYTES:
@@ -53,6 +56,8 @@ def changes_of(raw: RawChanges, *, rules: DiffRules, workdir: str, windows: int,
 class _Building:
     incomplete: str | None
     room: int
+    workdir: str
+    ignored: Sequence[IgnorePattern]
     generated: dict[str, str] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
     patches: dict[str, str] = field(default_factory=dict)
@@ -81,6 +86,8 @@ class _Building:
 
     def _file(self, path: str, entry: Listed, content: bytes | None, patch: bytes | None, origin: str | None) -> None:
         same = entry.old_id == entry.new_id
+        if entry.new_mode == _LINK and self._leads_out(entry.path, content or b""):
+            self.unread[path] = "it is a link to where nothing is looked at"
         if content is None or (patch is None and not same):
             self.unread[path] = "the diff was cut before it"
             self.miss(f"the diff is larger than what is read of it, and was cut at {path}")
@@ -101,6 +108,15 @@ class _Building:
         known = None if content is None else hashlib.sha256(content).hexdigest()
         size = None if content is None else len(content)
         self.others[path] = OtherFile(kind=kind or "mode", size=size, sha256=known, mode=mode, origin=origin)
+
+    def _leads_out(self, path: bytes, target: bytes) -> bool:
+        """Whether a link shows what the ledger does not see: something outside of the workdir, or that is ignored."""
+        folder = posixpath.join(self.workdir.encode(), posixpath.dirname(path))
+        end = posixpath.normpath(posixpath.join(folder, target))
+        inside = posixpath.relpath(end, self.workdir.encode())
+        if not target or inside == b".." or inside.startswith(b"../"):
+            return True
+        return ignored_by(shown_path(inside), self.ignored) is not None
 
     def _described(self, path: str, content: bytes | None, origin: str | None) -> None:
         """A path that the ledger has no content of: `oversized SIZE SHA256 MODE`, `special KIND`."""
@@ -173,12 +189,13 @@ def _patches(data: bytes, entries: Sequence[Listed], *, cut: bool) -> list[bytes
     if cut and sections:
         sections.pop()
     found: list[bytes | None] = []
+    at = 0
     for entry in entries:
         # A file that became a link (or the reverse) is deleted and created.
-        wanted = 2 if entry.status == "T" else 1
-        found.append(b"".join(sections[:wanted]) if len(sections) >= wanted else None)
-        sections = sections[wanted:] if len(sections) >= wanted else []
-    if not cut and (sections or None in found):
+        end = at + (2 if entry.status == "T" else 1)
+        found.append(b"".join(sections[at:end]) if end <= len(sections) else None)
+        at = end
+    if not cut and at != len(sections):
         raise UnreadableChanges("git's patches do not fit its list of changed paths")
     return found
 
@@ -204,8 +221,13 @@ def patch_text(patch: bytes) -> str:
 
 
 def shown_path(path: bytes) -> str:
-    """A path as text; bytes that are no UTF-8 as `\\xe9`."""
-    return path.decode("utf-8", "backslashreplace")
+    """A path as text, another for each: bytes that are no UTF-8 as `\\xe9`, and a backslash doubled where it might be
+    taken for one of these."""
+    try:
+        text = path.decode("utf-8")
+    except UnicodeDecodeError:
+        return path.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+    return text.replace("\\", "\\\\") if _LIKE_A_BYTE.search(text) else text
 
 
 def text_of(content: bytes) -> str | None:

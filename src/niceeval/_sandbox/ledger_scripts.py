@@ -36,8 +36,9 @@ NO_INSTALLER: Final = 91
 _PRELUDE: Final = r"""
 L=$1 W=$2
 export LC_ALL=C HOME="$L" XDG_CONFIG_HOME="$L" GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_ATTR_NOSYSTEM=1
-export GIT_DEFAULT_HASH=sha1 GIT_OPTIONAL_LOCKS=0 GIT_TERMINAL_PROMPT=0
+export GIT_DEFAULT_HASH=sha1 GIT_OPTIONAL_LOCKS=0 GIT_TERMINAL_PROMPT=0 GIT_NO_REPLACE_OBJECTS=1
 unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_NAMESPACE
+unset GIT_GRAFT_FILE GIT_SHALLOW_FILE
 unset GIT_COMMON_DIR GIT_CONFIG GIT_CONFIG_COUNT GIT_CONFIG_PARAMETERS GIT_PREFIX GIT_EXTERNAL_DIFF GIT_DIFF_OPTS
 unset GIT_TRACE GIT_LITERAL_PATHSPECS GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS GIT_ICASE_PATHSPECS GIT_TEMPLATE_DIR
 umask 077
@@ -51,17 +52,22 @@ g() {
 }
 """
 
+# What the agent may have set there since: it runs as the same user, and knows git.
 _IN_THE_LEDGER: Final = r"""
 export GIT_DIR="$L/git" GIT_INDEX_FILE="$L/git/index"
 cd "$L" || exit 70
+[ -d "$L/git/objects" ] && [ ! -L "$L/git" ] || exit 71
+rm -rf "$L/git/config" "$L/git/config.worktree" "$L/git/commondir" "$L/git/hooks" "$L/git/info" "$L/git/shallow" \
+  "$L/git/refs/replace" "$L/git/packed-refs" "$L/git/objects/info/alternates" || exit 71
+printf '[core]\n\trepositoryformatversion = 0\n\tbare = true\n' > "$L/git/config" || exit 71
+mkdir "$L/git/info" && printf '* !filter -text !crlf !eol !ident !working-tree-encoding !diff !merge\n' \
+  > "$L/git/info/attributes" || exit 71
 """
 
 _INIT: Final = r"""
 cd "$L" || exit 70
 rm -rf "$L/git"
 git init -q --bare --template= "$L/git" >/dev/null || exit 71
-mkdir -p "$L/git/info" && printf '* !filter -text !crlf !eol !ident !working-tree-encoding !diff !merge\n' \
-  > "$L/git/info/attributes" || exit 71
 """
 
 _DROP_RESULTS: Final = r"""
@@ -90,13 +96,11 @@ _TREE: Final = r"""
 [ -d "$W" ] || { mkdir -p "$L/nothing"; W="$L/nothing"; }
 export GIT_WORK_TREE="$W"
 cd "$W" || exit 72
-rm -f "$GIT_INDEX_FILE.lock" "$L/index.other" "$L/index.other.lock" "$L/unreadable" "$L/other.info"
+# Every file is read anew: times and flags that an index remembers are what an agent can set.
+rm -rf "$GIT_INDEX_FILE" "$GIT_INDEX_FILE.lock" "$L/index.other" "$L/index.other.lock" "$L/unreadable" "$L/other.info"
 part=
 find . @SKIP@ \( -type l -o -type f ! -size +@LIMIT@c \) -print0 > "$L/files" 2>/dev/null || part=1
 find . @SKIP@ ! -type d ! -type l \( ! -type f -o -size +@LIMIT@c \) -print0 > "$L/others" 2>/dev/null || part=1
-g diff-files --name-only -z --diff-filter=DT --ignore-submodules=all > "$L/gone" || exit 73
-cat "$L/others" >> "$L/gone"
-[ ! -s "$L/gone" ] || g update-index --force-remove -z --stdin < "$L/gone" || exit 73
 add() { [ ! -s "$L/files" ] || g $BIG update-index --add --remove --replace -z --stdin < "$L/files" 2>"$L/said"; }
 if ! add; then
   # A file that cannot be read ends git; which one it is takes longer to find out.
@@ -104,10 +108,8 @@ if ! add; then
     for f do
       if [ -L "$f" ] || [ -r "$f" ]; then printf "%s\0" "$f"; else printf "%s\0" "$f" >&3; fi
     done' sh {} + > "$L/files" 3> "$L/unreadable" 2>/dev/null || part=1
-  if [ -s "$L/unreadable" ]; then
-    g update-index --force-remove -z --stdin < "$L/unreadable" || exit 73
-    cat "$L/unreadable" >> "$L/others"
-  fi
+  rm -f "$GIT_INDEX_FILE" "$GIT_INDEX_FILE.lock"
+  cat "$L/unreadable" >> "$L/others"
   add || add || { tail -n 3 "$L/said" >&2; exit 74; }
 fi
 if [ -s "$L/others" ]; then

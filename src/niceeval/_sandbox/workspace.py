@@ -137,8 +137,14 @@ class Workspace:
             if not windows:
                 return replace(none, stored=StoredDiff(generated_files={}, deleted_files=(), incomplete=incomplete))
             raw = await self._ledger.changes(windows)
-            return changes_of(
-                raw, rules=self.rules, workdir=self.sandbox.workdir, windows=self._sends, incomplete=incomplete
+            # Many paths, or long ones, take a while.
+            return await asyncio.to_thread(
+                changes_of,
+                raw,
+                rules=self.rules,
+                workdir=self.sandbox.workdir,
+                windows=self._sends,
+                incomplete=incomplete,
             )
         except UnreadableChanges as error:
             self.give_up(f"git's answer cannot be read: {error}")

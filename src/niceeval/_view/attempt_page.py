@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from niceeval._base.errors import ResultsError
-from niceeval._base.terminal import Style, cut_counted, duration, seconds, wrap
+from niceeval._base.places import shown_path
+from niceeval._base.terminal import Style, cut_counted, cut_middle, duration, seconds, wrap
 from niceeval._model.coverage import CHANNELS
 from niceeval._model.diff import StoredDiff
 from niceeval._model.events import StreamEvent
 from niceeval._model.o11y import O11ySummary
 from niceeval._model.result import AttemptResult, Diagnostic, ErrorInfo, Retry, SourceFile
 from niceeval._record.attempt import Attempt
+from niceeval._record.layout import EVENTS
 from niceeval._reporters.figures import own_figures
 from niceeval._view.annotated_source import SourcePainter, SourceView, is_shown, source_views
 from niceeval._view.changed_files import change_rows
@@ -114,8 +117,20 @@ class _Page:
             *self._retries(),
             *self._diagnostics(),
             *self._problems(),
-            f"{'more':<{_LABEL}}--json (everything that is stored of it, as one document)",
+            *self._more(),
         ]
+
+    def _more(self) -> list[str]:
+        """Where the rest is: the events themselves are too many for a page."""
+        attempt, style = self._material.attempt, self._style
+        label, words = f"{'more':<{_LABEL}}", "--json (result, turns, changes)"
+        if not self._material.events:
+            return [label + words]
+        path = style.clean(shown_path(os.path.join(attempt.run_folder, attempt.artifacts_dir or "", EVENTS)))
+        rows = [f"{'said':<{_LABEL}}", label + words]
+        room = None if style.width is None else max(style.width - _LABEL, 20)
+        rows[0] += path if room is None else cut_middle(path, room, mark=style.glyphs.ellipsis)
+        return rows
 
     def _head(self) -> str:
         result, style = self._result, self._style

@@ -107,6 +107,101 @@ def test_links_lead_the_eval_nowhere_else(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
+SWAPS = """
+use strict;
+# renameat2(AT_FDCWD, "d", AT_FDCWD, "e", RENAME_EXCHANGE), for ever
+my ($number) = @ARGV;
+my ($one, $other) = ("d", "e");
+open(my $ready, ">", "swapping") or die; close($ready);
+while (1) { syscall($number + 0, -100, $one, -100, $other, 2) == 0 or die "renameat2: $!"; }
+"""
+RENAMEAT2 = {"x86_64": 316, "aarch64": 276}
+"""The system call's number, by machine."""
+ROUNDS = 100
+"""How often each operation meets the swapping agent: without isolation some forty in a thousand got through."""
+
+
+@pytest.mark.slow
+@needs_bwrap
+@pytest.mark.skipif(shutil.which("perl", path="/usr/bin") is None, reason="needs perl: apt-get install perl")
+@pytest.mark.skipif(os.uname().machine not in RENAMEAT2, reason="the number of renameat2 here is not known")
+def test_an_agent_that_swaps_a_folder_for_a_link_does_not_get_at_the_host(tmp_path: Path) -> None:
+    """Whenever the link is there, an operation fails with a SandboxFileError; the host is not read and not written."""
+    host = tmp_path / "host"
+    host.mkdir()
+    (host / "x").write_text("of the host")
+    given = tmp_path / "given"
+    given.mkdir()
+    (given / "uploaded").write_text("given")
+    count = {"done": 0, "refused": 0}
+
+    async def tried(operation: Awaitable[object]) -> object:
+        try:
+            found = await operation
+        except SandboxFileError:
+            count["refused"] += 1
+            return None
+        count["done"] += 1
+        return found
+
+    async def body(sandbox: Sandbox) -> None:
+        await sandbox.write_files({"d/x": "of the sandbox", "swaps.pl": SWAPS})
+        number = RENAMEAT2[os.uname().machine]
+        await sandbox.run_shell(
+            f"ln -s '{host}' e; perl swaps.pl {number} > said 2>&1 & until [ -e swapping ]; do sleep 0.05; done"
+        )
+        for turn in range(ROUNDS):
+            assert await tried(sandbox.read_file("d/x")) in (None, "of the sandbox")
+            await tried(sandbox.write_files({f"d/written-{turn}": "x"}))
+            if turn % 10 == 0:
+                assert await tried(sandbox.file_exists("d/x")) in (None, True, False)
+                await tried(sandbox.upload_directory(given, "d"))
+                await tried(sandbox.download_directory("d", tmp_path / "got"))
+        assert await sandbox.read_file("said") == "", "the agent did not swap to the end"
+
+    within(body)
+    assert sorted(os.listdir(host)) == ["x"]
+    assert (host / "x").read_text() == "of the host"
+    fetched = tmp_path / "got" / "x"
+    assert not fetched.exists() or fetched.read_text() == "of the sandbox"
+    assert count["done"] > 0
+    assert count["refused"] > 0
+
+
+@needs_bwrap
+def test_an_agent_cannot_choose_what_the_next_command_is_given(tmp_path: Path) -> None:
+    """The folders that every command is given cannot be moved, nor links to the host put in their place."""
+    (tmp_path / "secret").write_text("of the host")
+
+    async def body(sandbox: Sandbox) -> None:
+        root = Path(sandbox.workdir).parent
+        tops = {str(root / name) for name in ("tmp", "home", "workspace", "private")}
+        if root.is_relative_to("/tmp"):
+            tops.add(f"/tmp/{root.parts[2]}")
+        for place in sorted(tops):
+            script = 'mv "$1" "$1-moved"; rmdir "$1"; ln -sfn "$2" "$1"; rm -f "$1/${2##*/}"'
+            await sandbox.run_command("sh", ["-c", script, "sh", place, str(tmp_path)], cwd="/")
+        for folder in (*sorted(tops), "/tmp"):
+            assert not await sandbox.file_exists(f"{folder}/secret")
+            assert (await sandbox.run_command("cat", [f"{folder}/secret"])).exit_code == 1
+        await sandbox.write_files({"/tmp/new": "x", "new": "x"})
+
+    within(body)
+    assert os.listdir(tmp_path) == ["secret"]
+
+
+@needs_bwrap
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root could have such rights")
+def test_root_inside_is_not_root_of_the_machine() -> None:
+    """Where niceeval is run as root, commands can neither mount nor make a device, as of the host's disk."""
+
+    async def body(sandbox: Sandbox) -> None:
+        assert (await sandbox.run_shell("mknod disk b 254 0")).exit_code != 0
+        assert (await sandbox.run_shell("mkdir m && mount -t tmpfs none m")).exit_code != 0
+
+    within(body)
+
+
 @needs_bwrap
 def test_temporary_files_are_the_sandbox_s_own() -> None:
     """/tmp is one folder for all commands of a sandbox and for its file operations, and none of the machine's."""

@@ -68,6 +68,8 @@ class LocalBackend:
 
     async def create(self, request: SandboxRequest) -> Sandbox:
         root = make_folder(request)
+        if self._bwrap is not None:
+            _bubblewrap.prepare(root)
         return LocalSandbox(root, env=self._env, bwrap=self._bwrap, network=self._network)
 
     async def standing(self) -> Sequence[StandingSandbox]:
@@ -77,7 +79,8 @@ class LocalBackend:
         if "/" in sandbox_id or sandbox_id in ("", ".", ".."):
             return
         root = parent_folder() / sandbox_id
-        await asyncio.to_thread(kill_marked, f"{sandbox_id}.")
+        for own in (f"{sandbox_id}.", f"{sandbox_id}-files."):
+            await asyncio.to_thread(kill_marked, own)
         if root.exists():
             await asyncio.to_thread(remove_folder, root)
 

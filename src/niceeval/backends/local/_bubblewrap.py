@@ -13,6 +13,13 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where programs are looked for: what lies elsewhere is not seen."""
 _SYSTEM = ("/usr", "/etc", "/opt")
 _TOP = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+OWN = ("workspace", "private", "home", "tmp")
+"""What a command has of the sandbox's folder, each for itself. Not the folder: who could put a link in the place of one
+of these would choose what of the host the next command is given there."""
+STAGE = "/run/niceeval"
+"""Where a command of a file operation sees its stage: in no folder that the agent may write."""
+_ROOT_KEEPS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "NET_BIND_SERVICE")
+"""The capabilities of commands where niceeval is run as root: none to mount, or to make a device of the host's disk."""
 
 
 def bubblewrap() -> str:
@@ -28,12 +35,37 @@ def unavailable(problem: str, fix: str) -> SandboxUnavailableError:
     return SandboxUnavailableError("sandbox-unavailable", backend="local (bubblewrap)", problem=problem, fix=fix)
 
 
-def wrapped(program: str, root: Path, cwd: str, argv: Sequence[str], *, network: bool) -> list[str]:
-    """The command line that runs `argv` isolated; `root` is the sandbox's folder, seen at the same place."""
+def wrapped(
+    program: str, root: Path, cwd: str, argv: Sequence[str], *, network: bool, stage: Path | None = None
+) -> list[str]:
+    """The command line that runs `argv` isolated; what it has of `root`, the sandbox's folder, is at the same place.
+
+    `stage` is one more folder that it sees, at STAGE, and may write.
+    """
     # Not --die-with-parent: what a command leaves running would die with it. The supervisor ends it all.
     line = [program, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     if not network:
         line.append("--unshare-net")
+    if os.geteuid() == 0:
+        line += ["--cap-drop", "ALL"]
+        for name in _ROOT_KEEPS:
+            line += ["--cap-add", f"CAP_{name}"]
+    line += _programs()
+    if network and os.path.isdir("/run/systemd/resolve"):
+        line += ["--ro-bind", "/run/systemd/resolve", "/run/systemd/resolve"]
+    line += ["--proc", "/proc", "--dev", "/dev", "--bind", str(root / "tmp"), "/tmp"]
+    hidden = _below_tmp(root)
+    if hidden is not None:
+        line += ["--tmpfs", f"/tmp/{hidden}"]
+    for name in OWN:
+        line += ["--bind", str(root / name), str(root / name)]
+    if stage is not None:
+        line += ["--bind", str(stage), STAGE]
+    return [*line, "--chdir", cwd, "--", *argv]
+
+
+def _programs() -> list[str]:
+    line: list[str] = []
     for folder in _SYSTEM:
         if os.path.isdir(folder):
             line += ["--ro-bind", folder, folder]
@@ -42,20 +74,23 @@ def wrapped(program: str, root: Path, cwd: str, argv: Sequence[str], *, network:
             line += ["--symlink", os.readlink(folder), folder]
         elif os.path.isdir(folder):
             line += ["--ro-bind", folder, folder]
-    if network and os.path.isdir("/run/systemd/resolve"):
-        line += ["--ro-bind", "/run/systemd/resolve", "/run/systemd/resolve"]
-    line += ["--proc", "/proc", "--dev", "/dev", "--bind", str(root / "tmp"), "/tmp", "--bind", str(root), str(root)]
-    return [*line, "--chdir", cwd, "--", *argv]
+    return line
 
 
-def host_path(where: str, root: Path, *, writing: bool) -> str | None:
-    """The place on this machine of a path in the sandbox; None where it leads to what the sandbox does not show."""
-    own = where == str(root) or where.startswith(f"{root}/")
-    temporary = where == "/tmp" or where.startswith("/tmp/")
-    place = str(root / "tmp") + where.removeprefix("/tmp") if temporary and not own else where
-    real = os.path.realpath(place)
-    shown = (str(root),) if writing else (str(root), *_SYSTEM, *_TOP)
-    return place if any(real == folder or real.startswith(f"{folder}/") for folder in shown) else None
+def prepare(root: Path) -> None:
+    """Make what has to be there before the first command."""
+    hidden = _below_tmp(root)
+    if hidden is not None:
+        (root / "tmp" / hidden).mkdir(exist_ok=True)
+
+
+def _below_tmp(root: Path) -> str | None:
+    """The first folder on the way from /tmp to the sandbox's folder.
+
+    Something is mounted on it in every command: so it cannot be moved, and no link put in its place, which the mounts
+    below it would follow.
+    """
+    return root.parts[2] if root.parts[:2] == ("/", "tmp") and len(root.parts) > 2 else None
 
 
 def program_problem(name: str, cwd: str, path: str, root: Path) -> str | None:

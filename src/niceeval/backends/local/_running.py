@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import signal
 import socket
 import sys
@@ -24,6 +25,8 @@ DRAIN_ROUNDS = 4
 """How often it is waited again where more output came meanwhile: what was left running may print for ever."""
 KILL_POLL = 0.005
 """Seconds between two looks whether a supervisor has ended."""
+HANG_UP_LIMIT = 5.0
+"""Seconds that a supervisor whose keeper was killed may take to kill its tree, before that is sought by marker."""
 KILL_LIMIT = 30.0
 """Seconds that a supervisor may take to kill its tree before it is killed itself, and its tree sought by marker."""
 
@@ -39,6 +42,7 @@ class Supervised:
         self._said = bytearray()
         self._draining: list[asyncio.Task[None]] = []
         self._over = False
+        self._killed = False
         self._received = 0
 
     @property
@@ -119,12 +123,15 @@ class Supervised:
             status, timed_out = -9, True
             await self.kill()
         except asyncio.CancelledError:
+            self._over = True
             await self.kill()
             raise
         finally:
             feeding.cancel()
         await self._drain()
         self._over = True
+        if self._killed:
+            self._close_output()
         return command_result(
             out, err, exit_code=exit_code_of(status), duration=time.monotonic() - self._began, timed_out=timed_out
         )
@@ -142,10 +149,13 @@ class Supervised:
         killing = asyncio.ensure_future(self._kill())
         cancelled = await _to_its_end(killing)
         killing.result()
+        if self._over or not self._draining:
+            self._close_output()
         if cancelled:
             raise asyncio.CancelledError
 
     async def _kill(self) -> None:
+        self._killed = True
         if self.alive:
             with contextlib.suppress(OSError):
                 await asyncio.get_running_loop().sock_sendall(self._control, b"kill\n")
@@ -159,9 +169,30 @@ class Supervised:
                     with contextlib.suppress(ProcessLookupError):
                         self._process.kill()
         if self._process.returncode != 0:
-            # It did not end as it ends when it has killed all: somebody has killed it.
+            # It did not end as it ends when it has killed all: somebody has killed it, or what it is the keeper of.
+            await self._hung_up()
             await asyncio.to_thread(kill_marked, self._marker)
         self.close()
+
+    async def _hung_up(self) -> None:
+        """Wait until nobody is at the other end: what is left of keeper and supervisor is killing the tree."""
+        if self._control.fileno() < 0:
+            return
+        look = select.poll()
+        look.register(self._control, 0)
+        for _ in range(int(HANG_UP_LIMIT / KILL_POLL)):
+            if look.poll(0):
+                break
+            await asyncio.sleep(KILL_POLL)
+
+    def _close_output(self) -> None:
+        """Read no more: what escaped may hold the output open for ever, past the end of the event loop.
+
+        A process of asyncio has no public way to close the transport that it would complain about then.
+        """
+        transport = getattr(self._process, "_transport", None)
+        if transport is not None:
+            transport.close()
 
     def close(self) -> None:
         """Close the control socket; a supervisor that lives still would kill its tree."""

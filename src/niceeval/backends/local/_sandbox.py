@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import os
-import posixpath
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from niceeval.backends.local import _bubblewrap
+from niceeval.backends.local._files import Files, HostFiles
 from niceeval.backends.local._folders import remove_folder
+from niceeval.backends.local._isolated_files import IsolatedFiles
 from niceeval.backends.local._marked import MARKER, kill_marked
 from niceeval.backends.local._running import Supervised
 from niceeval.sandbox import CommandResult, SandboxGoneError, SandboxUnsupportedError
-from niceeval.sandbox.archives import tar_of_folder, unpack
 from niceeval.sandbox.building import (
-    FILE_MODE,
     ByCommand,
     OutputKeeper,
     checked_command,
     contents_of,
-    no_file,
     not_started,
     resolve_path,
 )
@@ -51,7 +49,7 @@ _PASSED_ON = (
 
 
 class LocalSandbox(ByCommand):
-    """See `niceeval.sandbox.Sandbox`. With `bwrap`, the program, commands run isolated."""
+    """See `niceeval.sandbox.Sandbox`. With `bwrap`, the program, commands and file operations run isolated."""
 
     def __init__(self, root: Path, *, env: Mapping[str, str], bwrap: str | None, network: bool) -> None:
         self._root = root
@@ -59,6 +57,10 @@ class LocalSandbox(ByCommand):
         self._network = network
         self._numbers = itertools.count(1)
         self._running: set[Supervised] = set()
+        self._moving: set[Supervised] = set()
+        self._files: Files = (
+            HostFiles() if bwrap is None else IsolatedFiles(root, functools.partial(self._run_own, bwrap))
+        )
         self._stopped = False
         self._stopping: asyncio.Task[None] | None = None
         passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
@@ -125,33 +127,28 @@ class LocalSandbox(ByCommand):
 
     async def read_bytes(self, path: str) -> bytes:
         self._require_there()
-        where = self._place(path, doing="read")
-        return await asyncio.to_thread(_read, where, path)
+        where = resolve_path(self.workdir, path, doing="read")
+        return await self._files.read(where, path)
 
     async def write_files(self, files: Mapping[str, str | bytes], target_dir: str | None = None) -> None:
         self._require_there()
-        given = contents_of(files, self.workdir, target_dir)
-        contents = {self._place(path, doing="write to", writing=True): data for path, data in given.items()}
-        await asyncio.to_thread(_write_all, contents)
+        await self._files.write(contents_of(files, self.workdir, target_dir))
 
     async def upload_directory(
         self, local_dir: str | os.PathLike[str], target_dir: str | None = None, *, ignore: Sequence[str] = ()
     ) -> None:
         self._require_there()
-        where = self._place(target_dir or ".", doing="upload to", writing=True)
-        await asyncio.to_thread(_copy, os.fspath(local_dir), where, tuple(ignore), everything=True)
+        where = resolve_path(self.workdir, target_dir or ".", doing="upload to")
+        await self._files.upload(os.fspath(local_dir), where, ignore)
 
     async def download_directory(self, path: str, local_dir: str | os.PathLike[str]) -> None:
         self._require_there()
-        where = self._place(path, doing="download")
-        await asyncio.to_thread(_copy, where, os.fspath(local_dir), (), everything=False)
+        where = resolve_path(self.workdir, path, doing="download")
+        await self._files.download(where, path, os.fspath(local_dir))
 
     async def file_exists(self, path: str) -> bool:
         self._require_there()
-        where = resolve_path(self.workdir, path, doing="look for")
-        if self._bwrap is not None:
-            where = _bubblewrap.host_path(where, self._root, writing=False) or ""
-        return await asyncio.to_thread(os.path.exists, where)
+        return await self._files.exists(resolve_path(self.workdir, path, doing="look for"))
 
     async def end_processes(self) -> None:
         self._require_there()
@@ -165,7 +162,7 @@ class LocalSandbox(ByCommand):
         await asyncio.shield(self._stopping)
 
     async def _stop(self) -> None:
-        await self._kill_all()
+        await asyncio.gather(self._kill_all(), *(supervised.kill() for supervised in self._moving))
         if self._root.exists():
             await asyncio.to_thread(remove_folder, self._root)
 
@@ -174,48 +171,24 @@ class LocalSandbox(ByCommand):
         await asyncio.gather(*(supervised.kill() for supervised in running))
         await asyncio.to_thread(kill_marked, f"{self.sandbox_id}.")
 
-    def _place(self, path: str, *, doing: str, writing: bool = False) -> str:
-        """The place on this machine of a sandbox path; an isolated one's links lead nowhere else."""
-        where = resolve_path(self.workdir, path, doing=doing)
-        if self._bwrap is None:
-            return where
-        place = _bubblewrap.host_path(where, self._root, writing=writing)
-        if place is None:
-            raise no_file(path, "leads out of what the sandbox shows" if not writing else "is not the sandbox's own")
-        return place
+    async def _run_own(self, bwrap: str, argv: Sequence[str], stage: Path | None, limit: float) -> CommandResult:
+        """A command of a file operation: it is none of the agent's, and only `stop` ends it."""
+        line = _bubblewrap.wrapped(bwrap, self._root, "/", argv, network=self._network, stage=stage)
+        marker = f"{self.sandbox_id}-files.{next(self._numbers)}."
+        env = {"PATH": _bubblewrap.PATH, "LC_ALL": "C", MARKER: marker}
+        supervised = await Supervised.start(line, cwd=self.workdir, env=env, stdin=None, command=argv[0])
+        self._moving.add(supervised)
+        try:
+            if self._stopped:
+                await supervised.kill()
+                self._require_there()
+            result = await supervised.finish(OutputKeeper(), OutputKeeper(), stdin=None, timeout=limit)
+        finally:
+            self._moving.discard(supervised)
+        self._require_there()
+        return result
 
     def _require_there(self) -> None:
         if self._stopped or not self._root.is_dir():
             problem = "it was stopped" if self._stopped else "its folder was removed"
             raise SandboxGoneError("sandbox-gone", backend="local", problem=problem, fix="make a new one")
-
-
-def _read(where: str, path: str) -> bytes:
-    try:
-        if not stat.S_ISREG(os.stat(where).st_mode):
-            raise no_file(path, "is no regular file")
-        with open(where, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise no_file(path, (error.strerror or str(error)).lower()) from None
-
-
-def _write_all(contents: Mapping[str, bytes]) -> None:
-    for where, data in contents.items():
-        try:
-            os.makedirs(posixpath.dirname(where), exist_ok=True)
-            new = not os.path.exists(where)
-            with open(where, "wb") as file:
-                file.write(data)
-            if new:
-                os.chmod(where, FILE_MODE)
-        except OSError as error:
-            raise no_file(where, (error.strerror or str(error)).lower()) from None
-
-
-def _copy(source: str, target: str, ignore: tuple[str, ...], *, everything: bool) -> None:
-    """Copy a folder's content; `everything` keeps links that lead out of it as they are."""
-    try:
-        unpack(tar_of_folder(source, uid=0, gid=0, ignore=ignore), target, keep_links=everything)
-    except OSError as error:
-        raise no_file(target, (error.strerror or str(error)).lower()) from None

@@ -8,6 +8,10 @@ or `failed ERRNO`, and `exited STATUS`; at `kill`, or when the other end is clos
 all of them until none is left, says `dead`, and ends. After the command it stays for as long as anything lives that the
 command left running.
 
+A command that kills its own parent would make orphans of all it started, of which some have cleared their environment
+and are found by nothing else. So there are two: the keeper, whose only work is to wait for the supervisor, gets them
+where that was killed, and kills them; where the keeper was killed, the supervisor does. Only who kills both escapes.
+
 Standard library only, and no import of niceeval: it starts with every command.
 """
 
@@ -23,6 +27,7 @@ import socket
 import sys
 import time
 
+PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 _POLL = 0.25
 
@@ -32,23 +37,50 @@ def main() -> int:
     # The command must not have it: it could speak for the supervisor, and would hold it open.
     control.set_inheritable(False)
     cwd, argv = sys.argv[2], sys.argv[3:]
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(ignored, signal.SIG_IGN)
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    keeper = os.getpid()
+    supervisor = os.fork()
+    if supervisor:
+        return _keep(supervisor)
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    for noticed in (signal.SIGCHLD, signal.SIGUSR1):
+        signal.signal(noticed, lambda *_: None)
+    _prctl(PR_SET_PDEATHSIG, signal.SIGUSR1)
     child = _start(control, cwd, argv)
     if child is None:
         return 0
+    _let_go()
+    _watch(control, child, wake_read, keeper)
+    return 0
+
+
+def _keep(supervisor: int) -> int:
+    """Wait for the supervisor's end; kill what it leaves where it was killed. The exit code: 0 if it was not."""
+    # Whoever wakes the keeper means the supervisor too: the command may have stopped both.
+    signal.signal(signal.SIGCONT, lambda *_: _signal(supervisor, signal.SIGCONT))
+    _let_go()
+    status = os.waitpid(supervisor, 0)[1]
+    if status != 0:
+        _kill_all()
+    return 0 if status == 0 else 1
+
+
+def _let_go() -> None:
+    """Hold nothing open that the command reads or writes."""
     for number in (0, 1, 2):
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, number)
         os.close(null)
-    _watch(control, child, wake_read)
-    return 0
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
 def _start(control: socket.socket, cwd: str, argv: list[str]) -> int | None:
@@ -83,9 +115,12 @@ def _become(cwd: str, argv: list[str]) -> None:
     os.execvpe(argv[0], argv, os.environ)
 
 
-def _watch(control: socket.socket, child: int, wake: int) -> None:
+def _watch(control: socket.socket, child: int, wake: int, keeper: int) -> None:
     status: int | None = None
     while True:
+        if os.getppid() != keeper:
+            _kill_all()
+            return
         status, alone = _reap(control, child, status)
         if status is not None and alone:
             return

@@ -111,6 +111,66 @@ def test_a_command_that_kills_its_supervisor_is_dead_all_the_same() -> None:
     asyncio.run(body())
 
 
+BARE = """
+env -i setsid /bin/sh -c 'echo $$ > bare; while :; do /bin/sleep 1; done' &
+while [ ! -s bare ]; do sleep 0.05; done
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="orphans come back to a subreaper on Linux only")
+@pytest.mark.parametrize("killed", ["$PPID", "$(cut -d' ' -f4 /proc/$PPID/stat)"], ids=["supervisor", "keeper"])
+def test_a_command_that_kills_one_of_its_watchers_leaves_nothing_of_a_bare_environment(killed: str) -> None:
+    """What has no variable to be found by goes to the other one."""
+
+    async def body() -> None:
+        async with opened() as sandbox:
+            result = await sandbox.run_shell(f"{BARE}kill -9 {killed}; sleep 300", timeout=LIMIT)
+            assert (result.exit_code, result.timed_out) == (137, False)
+            assert not alive(int(await sandbox.read_file("bare")))
+            assert (await sandbox.run_shell("echo on")).stdout == "on\n"
+
+    asyncio.run(body())
+
+
+ESCAPED = """
+import asyncio, gc, os, signal
+from niceeval.backends.local import open_backend
+from niceeval.sandbox import SandboxRequest, local_sandbox
+
+async def main():
+    backend = await open_backend(local_sandbox())
+    sandbox = await backend.create(SandboxRequest(labels={}, lifetime=600))
+    try:
+        await sandbox.run_shell(os.environ["SCRIPT"], timeout=60)
+        return int(await sandbox.read_file("bare"))
+    finally:
+        await sandbox.stop()
+        await backend.close()
+
+bare = asyncio.run(main())
+gc.collect()
+try:
+    os.killpg(bare, signal.SIGKILL)
+except ProcessLookupError:
+    pass
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a command finds its watchers in /proc")
+def test_what_holds_the_output_open_after_all_makes_no_traceback() -> None:
+    """A command that kills both of its watchers at once may escape; niceeval's own end is quiet."""
+    script = f"{BARE}kill -9 -- -$(cut -d' ' -f5 /proc/$PPID/stat); sleep 300"
+    done = subprocess.run(
+        [sys.executable, "-c", ESCAPED],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+        env={**os.environ, "SCRIPT": script},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 KILLED = """
 import asyncio, os, signal
 from niceeval.backends.local import open_backend

@@ -181,10 +181,10 @@ def test_an_agent_cannot_choose_what_the_next_command_is_given(tmp_path: Path) -
         for place in tops:
             script = 'mv "$1" "$1-moved"; rmdir "$1"; ln -sfn "$2" "$1"; rm -f "$1/${2##*/}"'
             await sandbox.run_command("sh", ["-c", script, "sh", place, str(tmp_path)], cwd="/")
-        for folder in (*tops, "/tmp"):
-            assert not await sandbox.file_exists(f"{folder}/secret")
-            seen = await sandbox.run_command("cat", [f"{folder}/secret"], cwd="/")
-            assert (seen.stdout, seen.exit_code) == ("", 1)
+            for folder in (place, "/tmp"):
+                assert not await sandbox.file_exists(f"{folder}/secret")
+                seen = await sandbox.run_command("cat", [f"{folder}/secret"], cwd="/")
+                assert (seen.stdout, seen.exit_code) == ("", 1)
         await sandbox.write_files({"/tmp/new": "x", "new": "x"})
 
     within(body)

@@ -115,7 +115,7 @@ def in_container(name: str) -> Where:
     problem = why_no_image("full")
     if problem is not None:
         pytest.skip(problem)
-    gateway = _gateway()
+    gateway = bridge_address()
     if gateway is None:
         pytest.skip("containers of this engine do not reach this machine at their bridge's address: use a local engine")
     spec = docker_sandbox(image=image_for_tests("full"), pull="never", mounts=_mounts(installed(name)), memory="4g")
@@ -149,7 +149,7 @@ def _mounts(program: str) -> list[Mount]:
     return [Mount(source=source, target=target) for source, target in pairs]
 
 
-def _gateway() -> str | None:
+def bridge_address() -> str | None:
     """This machine's address on the bridge of containers; None where the engine is another machine's."""
     status, said = ask(engine_address(), "GET", "/networks/bridge")
     settings = (json.loads(said)["IPAM"]["Config"] or [{}])[0] if status == 200 else {}

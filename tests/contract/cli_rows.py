@@ -149,6 +149,11 @@ def _mounts(program: str) -> list[Mount]:
     return [Mount(source=source, target=target) for source, target in pairs]
 
 
+def libraries_of(program: str) -> list[Mount]:
+    """What an installed program is linked to, and the Python of one that has one, without the installation itself."""
+    return [mount for mount in _mounts(program) if mount.target != str(cache_folder())]
+
+
 def bridge_address() -> str | None:
     """This machine's address on the bridge of containers; None where the engine is another machine's."""
     status, said = ask(engine_address(), "GET", "/networks/bridge")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from niceeval._base.errors import NiceevalError
+from niceeval._base.places import shown_path
 from niceeval._base.terminal import UNICODE, Style, cell_width
 from niceeval._cli.main import entry
 from niceeval._cli.show import find_target
@@ -66,7 +67,7 @@ def test_the_page_of_a_failed_attempt(tmp_path: Path) -> None:
     """Verdict, figures, source with marks, what was expected and came, coverage, time."""
     page = page_of(tmp_path)
     stored = only(open_results(tmp_path))
-    locator, events = stored.locator, stored.run_folder / stored.artifacts_dir / "events.json"
+    locator, events = stored.locator, shown_path(str(stored.run_folder / stored.artifacts_dir / "events.json"))
     assert page == [
         f"✗ failed  weather/brooklyn · compare/bub · attempt 1/2 · {locator}",
         "34s · 58k tok · $0.44 · bub, gpt-5.4 · 2026-07-02 03:10:24Z · not carried",

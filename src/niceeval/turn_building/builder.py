@@ -185,10 +185,6 @@ class TurnBuilder:
         """Whether a tool call of this id was collected."""
         return ("tool", call_id) in self._calls
 
-    def has_result(self, call_id: str) -> bool:
-        """Whether a tool call of this id has its result."""
-        return ("tool", call_id) in self._results
-
     def subagent_open(self, call_id: str) -> bool:
         """Whether a subagent of this id was called and has not come back."""
         return ("subagent", call_id) in self._calls and ("subagent", call_id) not in self._results

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 
     from niceeval.adapter import AgentContext
 
-__all__ = ["MAX_BODY_BYTES", "Answer", "HttpService"]
+__all__ = ["EVENT_STREAM", "MAX_BODY_BYTES", "Answer", "HttpService"]
 
+EVENT_STREAM: Final = "text/event-stream"
+"""The content type of server-sent events."""
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 """The largest body of an answer that is read whole, in bytes."""
 MAX_SAID: Final = 500
@@ -69,6 +71,17 @@ class Answer:
         if self._decoder.oversized:
             return f"{self._decoder.oversized} events were too long to be kept"
         return "the stream ended within an event" if self._decoder.unfinished else None
+
+    @property
+    def streams_events(self) -> bool:
+        """Whether it says that its body is a stream of server-sent events."""
+        return self.headers.get("content-type", "").startswith(EVENT_STREAM)
+
+    def require_events(self) -> None:
+        """Raises AdapterError `service-failed` for an answer of another kind, such as a page of a proxy."""
+        if not self.streams_events:
+            said = self.headers.get("content-type", "nothing")
+            raise _failed(self._name, f"it answered with {said}, not with {EVENT_STREAM}")
 
     async def events(self) -> AsyncIterator[ServerSentEvent]:
         """The server-sent events as they come. A connection that breaks ends them, and is told by `cut`."""

@@ -11,7 +11,7 @@ import pytest
 
 httpx2: Any = pytest.importorskip("httpx2", reason="pip install 'niceeval[http]'")
 
-from niceeval.adapter import AgentContext, RetryableSendError  # noqa: E402
+from niceeval.adapter import AdapterError, AgentContext, RetryableSendError  # noqa: E402
 from niceeval.http_service import HttpService  # noqa: E402
 from tests.unit.contexts import context  # noqa: E402
 
@@ -116,3 +116,21 @@ def test_a_stream_that_breaks_keeps_what_arrived_and_says_so() -> None:
 def test_a_stream_that_ends_early_says_so(text: str, events: list[str], cut: str | None) -> None:
     """An event without its blank line never counts as one."""
     assert asyncio.run(events_of(service(lambda _: httpx2.Response(200, text=text)), context())) == (events, cut)
+
+
+@pytest.mark.parametrize(("kind", "streams"), [("text/event-stream; charset=utf-8", True), ("text/html", False)])
+def test_an_answer_that_is_no_stream_is_told_from_one(kind: str, streams: bool) -> None:
+    """A page of a proxy is an error, and not a turn in which nothing happened."""
+
+    async def body() -> str | None:
+        one = service(lambda _: httpx2.Response(200, text="x", headers={"content-type": kind}))
+        async with one.post({}, context()) as answer:
+            assert answer.streams_events is streams
+            try:
+                answer.require_events()
+            except AdapterError as error:
+                return error.message()
+        return None
+
+    said = None if streams else "desk: it answered with text/html, not with text/event-stream"
+    assert asyncio.run(body()) == said

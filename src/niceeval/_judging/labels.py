@@ -130,13 +130,17 @@ def _example(shown: str, ask: str, asked: Mapping[str, Any], number: int, value:
 
 
 def _recipe(ask: str, asked: Mapping[str, Any], example: Mapping[str, Any]) -> Recipe:
+    """The question of an example. Raises AuthorError (`bad-argument`), since the recipes check what they are given."""
+
+    def said(name: str) -> Any:
+        return asked.get(name)
+
     if ask == "closed_qa":
-        return recipes.closed_qa(asked.get("criteria"))  # type: ignore[arg-type]  # it checks what it is given
-    if ask == "factuality":
-        return recipes.factuality(example.get("expected"))  # type: ignore[arg-type]
-    if ask == "summarizes":
-        return recipes.summarizes(example.get("source"))  # type: ignore[arg-type]
-    return recipes.rubric(asked.get("label"), asked.get("criteria"), asked.get("scale"))  # type: ignore[arg-type]
+        return recipes.closed_qa(said("criteria"))
+    if ask == "rubric":
+        return recipes.rubric(said("label"), said("criteria"), said("scale"))
+    case: Any = example.get(_OF_EXAMPLE[ask] or "")
+    return recipes.factuality(case) if ask == "factuality" else recipes.summarizes(case)
 
 
 def _line(shown: str, value: object) -> float:

@@ -5,7 +5,7 @@ that the model calls, tells it what they came to, and stops for a human where a 
 """
 
 from niceeval.tool_loop.line import Settled, WantedCall
-from niceeval.tool_loop.loop import APPROVAL_OPTIONS, Answered, Dialect, ToolLoop, is_stream, json_events
+from niceeval.tool_loop.loop import APPROVAL_OPTIONS, Answered, Dialect, ToolLoop, json_events
 from niceeval.tool_loop.replay import without_data
 from niceeval.tool_loop.settings import EndpointSettings
 from niceeval.tool_loop.tools import ClientTools, ToolDefinition, ToolOutcome
@@ -21,7 +21,6 @@ __all__ = [
     "ToolLoop",
     "ToolOutcome",
     "WantedCall",
-    "is_stream",
     "json_events",
     "without_data",
 ]

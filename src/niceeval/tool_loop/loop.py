@@ -242,11 +242,6 @@ class _Running(Generic[S]):
                 await asyncio.sleep(min(wait, MAX_WAIT))
 
 
-def is_stream(answer: Answer) -> bool:
-    """Whether it is a stream of events: some endpoints answer in one piece whatever they are asked."""
-    return answer.headers.get("content-type", "").startswith("text/event-stream")
-
-
 async def json_events(answer: Answer, done: str = "[DONE]") -> AsyncIterator[Mapping[str, Any]]:
     """The objects of a stream of events. One that is no object, or a stream that was cut, raises ValueError: whatever
     reads it keeps what came."""

@@ -20,7 +20,7 @@ from niceeval.adapter import (
 )
 from niceeval.adapters.ag_ui._thread import Fold, JsonObject, Thread, resume_entry, user_message
 from niceeval.converters.ag_ui import Reading, coverage
-from niceeval.http_service import Answer, HttpService
+from niceeval.http_service import EVENT_STREAM, Answer, HttpService
 
 if TYPE_CHECKING:
     import httpx2
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 PROTOCOL: Final = "1.0"
 """The version of the protocol that is spoken."""
 _THREAD: SessionSlot[Thread] = SessionSlot("ag-ui-thread", default=Thread)
-_EVENT_STREAM: Final = "text/event-stream"
 
 Forwarded = Mapping[str, Any] | Callable[[TurnInput, AgentContext], Mapping[str, Any]]
 """`forwardedProps` of each run: fixed ones, or made for each turn."""
@@ -59,7 +58,7 @@ def ag_ui_agent(
     Raises AdapterError `extra-missing` without the extra `http`.
     """
     service = HttpService(
-        url, name=name, headers={"accept": _EVENT_STREAM, **(headers or {})}, timeout=timeout, transport=transport
+        url, name=name, headers={"accept": EVENT_STREAM, **(headers or {})}, timeout=timeout, transport=transport
     )
     driver = _Driver(name, service, forwarded_props, {} if state is None else state, context)
     declared = EvidenceCoverage(
@@ -137,11 +136,7 @@ class _Driver:
         return list(thread.messages), entries, frozenset(refused)
 
     async def _read(self, answer: Answer, reading: Reading, fold: Fold) -> None:
-        said = answer.headers.get("content-type", "nothing")
-        if not said.startswith(_EVENT_STREAM):
-            raise AdapterError(
-                "service-failed", service=self._name, problem=f"it answered with {said}, not with {_EVENT_STREAM}"
-            )
+        answer.require_events()
         async for event in answer.events():
             reading.add(event.data)
             if reading.full:

@@ -6,13 +6,13 @@ from niceeval.adapter import ActionCalled, Message, Turn, TurnInput
 from niceeval.adapters.chat_completions._messages import JsonObject, assistant_message
 from niceeval.converters import openai_chat
 from niceeval.http_service import Answer
-from niceeval.tool_loop import Answered, WantedCall, is_stream, json_events, without_data
+from niceeval.tool_loop import Answered, WantedCall, json_events, without_data
 
 
 async def read_answer(answer: Answer, messages: list[JsonObject], given: TurnInput) -> Answered:
     """Read it, streamed or not, and add what the assistant said to the conversation."""
     structured = given.output_schema is not None
-    if is_stream(answer):
+    if answer.streams_events:
         collected = await openai_chat.collected_stream(json_events(answer), structured=structured)
     else:
         collected = openai_chat.collected(await answer.json(), structured=structured)

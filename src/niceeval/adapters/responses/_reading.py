@@ -10,7 +10,7 @@ from niceeval.adapter import InputRequested, Message, TurnInput
 from niceeval.adapters.responses._conversation import Conversation, History, assistant_message
 from niceeval.converters import openai_responses
 from niceeval.http_service import Answer
-from niceeval.tool_loop import Answered, WantedCall, is_stream, json_events, without_data
+from niceeval.tool_loop import Answered, WantedCall, json_events, without_data
 from niceeval.turn_building import list_of, object_of, text_of
 
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
@@ -20,7 +20,7 @@ async def read_answer(answer: Answer, conversation: Conversation, given: TurnInp
     """Read it, streamed or not, and add it to the conversation."""
     seen = _Seen()
     structured = given.output_schema is not None
-    if is_stream(answer):
+    if answer.streams_events:
         collected = await openai_responses.collected_stream(seen.watch(json_events(answer)), structured=structured)
     else:
         response = await answer.json()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from niceeval.adapter import (
     AdapterError,
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import httpx2
 
 _CHAT: SessionSlot[Chat] = SessionSlot("ui-message-stream-chat", default=Chat)
-_EVENT_STREAM: Final = "text/event-stream"
 
 Body = Mapping[str, Any] | Callable[[TurnInput, AgentContext], Mapping[str, Any]]
 """Fields that are added to each request: fixed ones, or made for each turn."""
@@ -99,11 +98,7 @@ class _Driver:
         return messages, AssistantMessage(copy.deepcopy(messages[-1]))
 
     async def _read(self, answer: Answer, reading: Reading, message: AssistantMessage) -> None:
-        said = answer.headers.get("content-type", "nothing")
-        if not said.startswith(_EVENT_STREAM):
-            raise AdapterError(
-                "service-failed", service=self._name, problem=f"it answered with {said}, not with {_EVENT_STREAM}"
-            )
+        answer.require_events()
         async for event in answer.events():
             reading.add(event.data)
             if reading.full:
